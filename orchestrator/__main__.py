@@ -1,0 +1,67 @@
+"""Entry point of the orchestrator: ``python -m orchestrator``. Reads the environment and nothing else."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping
+
+from orchestrator.config import OrchestratorConfig
+from orchestrator.pools import Pools, State
+from orchestrator.service import NAME, OrchestratorService
+from outrider import config as configuration
+from outrider import telemetry
+from outrider.server import Server, wait_for_signal
+from outrider.tokenizer import Tokenizer
+from outrider.v1.orchestrator_pb2_grpc import add_OrchestratorServiceServicer_to_server
+
+log = logging.getLogger("orchestrator")
+_HEALTH_S = 0.2
+
+
+async def _mirror_health(server: Server, pools: Pools) -> None:
+    """Serve exactly while the target can be used."""
+    serving = False
+    while True:
+        if serving is not (pools.target.state is State.READY):
+            serving = not serving
+            await server.set_serving(serving)
+        await asyncio.sleep(_HEALTH_S)
+
+
+async def _serve(config: OrchestratorConfig) -> None:
+    stopped = asyncio.create_task(wait_for_signal())
+    tokenizer = Tokenizer.load(config.tokenizer)
+    pools = Pools(config.target, config.draft, tokenizer)
+    service = OrchestratorService(config, pools, tokenizer)
+    server = Server(config.listen, [NAME], config.max_streams, config.drain_s)
+    add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
+    await server.start()
+    await pools.start()
+    background = [asyncio.create_task(_mirror_health(server, pools)), asyncio.create_task(service.sweep())]
+    log.info("%s listens on %s; target %s, draft %s", NAME, config.listen, config.target, config.draft or "none")
+    log.info("%s; draining for up to %g s", await stopped, config.drain_s)
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    await server.drain()
+    await pools.close()
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Run until SIGTERM. Returns the exit code: 2 for a configuration that cannot work."""
+    level = environment.get("OUTRIDER_LOG_LEVEL", "INFO")
+    logging.basicConfig(level=level, format="%(asctime)s orchestrator %(levelname)s %(message)s")
+    try:
+        telemetry.start("orchestrator", environment)
+        asyncio.run(_serve(configuration.load(OrchestratorConfig, environment)))
+    except (ValueError, OSError) as error:
+        log.error("%s", error)
+        return 2
+    finally:
+        telemetry.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,245 @@
+"""gRPC clients of draft and target: one bidirectional stream per session, one message per round.
+
+They turn messages into the session's values and check every answer: a peer that answers junk, another round
+or from another incarnation raises an error here and never reaches the acceptance loop. They do not know
+pools or sessions beyond an id.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from opentelemetry.trace import Span, SpanKind
+
+from orchestrator.session import Proposal, Verdict
+from outrider import telemetry
+from outrider.errors import ProtocolViolation, Unavailable
+from outrider.sampling import SamplingParams
+from outrider.status import from_rpc_error
+from outrider.tokens import CacheMiss, Claim
+from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, target_pb2_grpc
+from outrider.wire import ReplicaFacts, check_tokens, facts_from_pb, sampling_to_pb, timings_from_pb
+
+_HANDSHAKE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What is fixed for a stream: session, sampling, deadline of the request in seconds from now (None for
+    none), longest wait for one answer, and whether log-probabilities are wanted."""
+
+    session_id: str
+    params: SamplingParams
+    deadline_s: float | None
+    round_timeout_s: float
+    logprobs: bool = False
+
+
+class RoundStream:
+    """Request-response over one bidirectional call. Any trouble ends the call; the owner opens another."""
+
+    def __init__(self, method: Any, options: StreamOptions) -> None:
+        self._call = method(timeout=options.deadline_s)
+        self._timeout = options.round_timeout_s
+
+    async def ask(self, request: Any) -> Any:
+        """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._call.write(request)
+                response = await self._call.read()
+        except TimeoutError:
+            self.close()
+            raise Unavailable(f"no answer within {self._timeout:g} s") from None
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from None
+        except asyncio.InvalidStateError:
+            raise Unavailable("the stream has ended") from None
+        if response is grpc.aio.EOF:
+            raise Unavailable("the peer ended the stream")
+        if response.round != request.round:
+            self.close()
+            raise ProtocolViolation(f"answer to round {response.round} in round {request.round}")
+        return response
+
+    def close(self) -> None:
+        """End the call; the peer drops what it was doing for it."""
+        self._call.cancel()
+
+
+def _check_incarnation(response: Any, facts: ReplicaFacts) -> None:
+    if response.incarnation != facts.incarnation:
+        raise Unavailable("the replica has restarted")
+
+
+def _check_length(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise ProtocolViolation(f"{name} is {value}, must be {least} to {most}")
+    return value
+
+
+def _describe(span: Span, response: Any) -> None:
+    timings = timings_from_pb(response.timings)
+    span.set_attributes(
+        {
+            telemetry.CACHE_MISS: response.WhichOneof("outcome") == "cache_miss",
+            telemetry.QUEUE_US: timings.queue_us,
+            telemetry.FORWARD_US: timings.forward_us,
+            telemetry.BATCH_ROWS: timings.batch_rows,
+        }
+    )
+
+
+def _client_span(name: str, parent: Span, claim: Claim) -> Span:
+    attributes = {telemetry.PREFIX_LEN: claim.prefix_len}
+    return telemetry.tracer().start_span(name, telemetry.child_of(parent), SpanKind.CLIENT, attributes)
+
+
+class DraftStream:
+    """One session's stream to one draft replica."""
+
+    def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
+        self._facts = facts
+        self._options = options
+        self._stream = RoundStream(draft_pb2_grpc.DraftServiceStub(channel).Propose, options)
+        self._opened = False
+
+    async def propose(self, number: int, claim: Claim, count: int, parent: Span) -> Proposal | CacheMiss:
+        """Ask for a block of at most ``count`` tokens."""
+        span = _client_span(telemetry.SPAN_PROPOSE_CLIENT, parent, claim)
+        with telemetry.ending(span):
+            response = await self._stream.ask(self._request(number, claim, count, span))
+            _describe(span, response)
+            return self._read(response, claim, count)
+
+    def _request(self, number: int, claim: Claim, count: int, span: Span) -> draft_pb2.ProposeRequest:
+        request = draft_pb2.ProposeRequest(
+            round=number,
+            prefix_len=claim.prefix_len,
+            prefix_digest=claim.prefix_digest,
+            tokens=claim.tokens,
+            max_draft_tokens=min(count, self._facts.max_draft_tokens),
+            traceparent=telemetry.inject(span),
+        )
+        if not self._opened:
+            request.session_id = self._options.session_id
+            request.sampling.CopyFrom(sampling_to_pb(self._options.params))
+            self._opened = True
+        return request
+
+    def _read(self, response: draft_pb2.ProposeResponse, claim: Claim, count: int) -> Proposal | CacheMiss:
+        _check_incarnation(response, self._facts)
+        if response.WhichOneof("outcome") == "cache_miss":
+            return CacheMiss(response.cache_miss.cached_len)
+        if response.WhichOneof("outcome") != "block":
+            raise ProtocolViolation("a proposal without an outcome")
+        block = response.block
+        _check_length("number of draft tokens", len(block.tokens), 0, count)
+        most = claim.end + len(block.tokens)
+        return Proposal(
+            check_tokens("draft_tokens", block.tokens, self._facts.vocab_size),
+            _check_length("cached_len", block.cached_len, 0, most),
+        )
+
+    def close(self) -> None:
+        """End the stream."""
+        self._stream.close()
+
+
+class TargetStream:
+    """One session's stream to one target replica."""
+
+    def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
+        self._facts = facts
+        self._options = options
+        self._stream = RoundStream(target_pb2_grpc.TargetServiceStub(channel).Verify, options)
+        self._opened = False
+
+    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], parent: Span) -> Verdict | CacheMiss:
+        """Ask which tokens of the block the target chooses too."""
+        span = _client_span(telemetry.SPAN_VERIFY_CLIENT, parent, claim)
+        with telemetry.ending(span):
+            response = await self._stream.ask(self._request(number, claim, block, span))
+            _describe(span, response)
+            return self._read(response, claim, block)
+
+    def _request(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> target_pb2.VerifyRequest:
+        request = target_pb2.VerifyRequest(
+            round=number,
+            prefix_len=claim.prefix_len,
+            prefix_digest=claim.prefix_digest,
+            tokens=claim.tokens,
+            draft_tokens=block,
+            logprobs=self._options.logprobs,
+            traceparent=telemetry.inject(span),
+        )
+        if not self._opened:
+            request.session_id = self._options.session_id
+            request.sampling.CopyFrom(sampling_to_pb(self._options.params))
+            self._opened = True
+        return request
+
+    def _read(self, response: target_pb2.VerifyResponse, claim: Claim, block: tuple[int, ...]) -> Verdict | CacheMiss:
+        _check_incarnation(response, self._facts)
+        if response.WhichOneof("outcome") == "cache_miss":
+            return CacheMiss(response.cache_miss.cached_len)
+        if response.WhichOneof("outcome") != "verdict":
+            raise ProtocolViolation("a verdict without an outcome")
+        verdict = response.verdict
+        accepted = _check_length("num_accepted", verdict.num_accepted, 0, len(block))
+        wanted = accepted + 1 if self._options.logprobs else 0
+        _check_length("number of log-probabilities", len(verdict.token_logprobs), wanted, wanted)
+        return Verdict(
+            num_accepted=accepted,
+            next_token=check_tokens("next_token", [verdict.next_token], self._facts.vocab_size)[0],
+            logprobs=tuple(verdict.token_logprobs),
+            cached_len=_check_length("cached_len", verdict.cached_len, 0, claim.end + len(block)),
+        )
+
+    def close(self) -> None:
+        """End the stream."""
+        self._stream.close()
+
+
+async def draft_facts(channel: grpc.aio.Channel) -> ReplicaFacts:
+    """Handshake with a draft. Raises OutriderError."""
+    return await _handshake(draft_pb2_grpc.DraftServiceStub(channel), draft_pb2.DraftServiceGetReplicaInfoRequest())
+
+
+async def target_facts(channel: grpc.aio.Channel) -> ReplicaFacts:
+    """Handshake with a target. Raises OutriderError."""
+    return await _handshake(target_pb2_grpc.TargetServiceStub(channel), target_pb2.TargetServiceGetReplicaInfoRequest())
+
+
+async def _handshake(stub: Any, request: Any) -> ReplicaFacts:
+    try:
+        response = await stub.GetReplicaInfo(request, timeout=_HANDSHAKE_S)
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc_error(error) from None
+    return facts_from_pb(response.info)
+
+
+async def release_draft(channel: grpc.aio.Channel, session_id: str) -> None:
+    """Free a session's cache at a draft. Raises OutriderError."""
+    await _release(
+        draft_pb2_grpc.DraftServiceStub(channel),
+        draft_pb2.DraftServiceReleaseRequest(release=common_pb2.ReleaseRequest(session_id=session_id)),
+    )
+
+
+async def release_target(channel: grpc.aio.Channel, session_id: str) -> None:
+    """Free a session's cache at a target. Raises OutriderError."""
+    await _release(
+        target_pb2_grpc.TargetServiceStub(channel),
+        target_pb2.TargetServiceReleaseRequest(release=common_pb2.ReleaseRequest(session_id=session_id)),
+    )
+
+
+async def _release(stub: Any, request: Any) -> None:
+    try:
+        await stub.Release(request, timeout=_HANDSHAKE_S)
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc_error(error) from None
+
+

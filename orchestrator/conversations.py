@@ -1,0 +1,93 @@
+"""Conversations that are kept between turns: their tokens, their messages, what the replicas have cached.
+
+One owner of the table, one answer at a time per conversation. It does not know models or streams.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orchestrator.session import CacheView
+from outrider.errors import InvalidArgument, SessionBusy
+from outrider.tokenizer import Message
+from outrider.tokens import TokenLog
+
+
+@dataclass(slots=True)
+class Conversation:
+    """``messages`` is None unless the conversation began as a chat."""
+
+    session_id: str
+    log: TokenLog = field(default_factory=TokenLog)
+    messages: list[Message] | None = None
+    draft_view: CacheView = field(default_factory=CacheView)
+    target_view: CacheView = field(default_factory=CacheView)
+    busy: bool = False
+    last_used: float = 0.0
+
+    def set_prompt(self, tokens: list[int]) -> None:
+        """Make ``tokens`` the history; what the caches share with it stays useful."""
+        shared = self.log.common_prefix(tokens)
+        self.log.truncate(shared)
+        self.log.extend(tokens[shared:])
+        self.draft_view.length = min(self.draft_view.length, shared)
+        self.target_view.length = min(self.target_view.length, shared)
+
+
+class Conversations:
+    """Kept conversations, least recently used first. ``on_drop`` is told of each that goes."""
+
+    def __init__(self, ttl_s: float, most: int, on_drop: Callable[[str], None]) -> None:
+        self._ttl_s = ttl_s
+        self._most = most
+        self._on_drop = on_drop
+        self._kept: OrderedDict[str, Conversation] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def begin(self, session_id: str) -> Conversation:
+        """The conversation to continue, or a new one for an empty id; busy until ``end``.
+
+        Raises InvalidArgument for an unknown id and SessionBusy while another answer runs.
+        """
+        self.expire()
+        if not session_id:
+            return Conversation(secrets.token_hex(16), busy=True)
+        conversation = self._kept.get(session_id)
+        if conversation is None:
+            raise InvalidArgument("session_id", "unknown or expired session; leave it empty to start a new one")
+        if conversation.busy:
+            raise SessionBusy(f"session {session_id} is answering another request")
+        conversation.busy = True
+        return conversation
+
+    def end(self, conversation: Conversation, keep: bool) -> None:
+        """The answer is over; keep the conversation for another turn or drop it."""
+        conversation.busy = False
+        conversation.last_used = time.monotonic()
+        if not keep:
+            self._kept.pop(conversation.session_id, None)
+            self._on_drop(conversation.session_id)
+            return
+        self._kept[conversation.session_id] = conversation
+        self._kept.move_to_end(conversation.session_id)
+        self._cut()
+
+    def _cut(self) -> None:
+        idle = (c.session_id for c in list(self._kept.values()) if not c.busy)
+        while len(self._kept) > self._most and (oldest := next(idle, None)):
+            self._drop(oldest)
+
+    def expire(self) -> None:
+        """Drop what nobody continued in time."""
+        now = time.monotonic()
+        old = [c.session_id for c in self._kept.values() if not c.busy and now - c.last_used >= self._ttl_s]
+        for session_id in old:
+            self._drop(session_id)
+
+    def _drop(self, session_id: str) -> None:
+        del self._kept[session_id]
+        self._on_drop(session_id)

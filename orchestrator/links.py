@@ -1,0 +1,107 @@
+"""How one answer reaches its draft and its target: streams opened when needed and again after trouble.
+
+A draft in trouble is reported and left; a target in trouble is waited for, within the request's patience,
+because every cache can be rebuilt. They do not know the acceptance loop.
+"""
+
+import asyncio
+import dataclasses
+import time
+
+from opentelemetry.trace import Span
+
+from orchestrator.clients import DraftStream, StreamOptions, TargetStream
+from orchestrator.pools import Member, State
+from orchestrator.session import Proposal, Verdict
+from outrider.errors import DeadlineExceeded, OutriderError, Unavailable
+from outrider.tokens import CacheMiss, Claim
+
+
+def _fresh(options: StreamOptions, opened: float) -> StreamOptions:
+    """Options for a stream opened now: the deadline counts from the request's start."""
+    if options.deadline_s is None:
+        return options
+    left = options.deadline_s - (time.monotonic() - opened)
+    if left <= 0:
+        raise DeadlineExceeded("the request's time is over")
+    return dataclasses.replace(options, deadline_s=left)
+
+
+class DraftLink:
+    """A session's way to the draft; implements ``session.Draft``."""
+
+    def __init__(self, member: Member, options: StreamOptions) -> None:
+        self._member = member
+        self._options = options
+        self._opened = time.monotonic()
+        self._stream: DraftStream | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether the draft is worth asking now."""
+        return self._member.state is State.READY
+
+    async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
+        """A block, or any error: then the member backs off and the stream is gone."""
+        try:
+            if self._stream is None:
+                assert self._member.channel is not None and self._member.facts is not None
+                options = _fresh(self._options, self._opened)
+                self._stream = DraftStream(self._member.channel, self._member.facts, options)
+            answer = await self._stream.propose(number, claim, count, span)
+        except OutriderError as error:
+            self.close()
+            if not isinstance(error, DeadlineExceeded):
+                self._member.failed(error.message)
+            raise
+        self._member.succeeded()
+        return answer
+
+    def close(self) -> None:
+        """End the stream, if any."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+class TargetLink:
+    """A session's way to the target; implements ``session.Target``."""
+
+    def __init__(self, member: Member, options: StreamOptions, patience_s: float) -> None:
+        self._member = member
+        self._options = options
+        self._patience_s = patience_s
+        self._opened = time.monotonic()
+        self._stream: TargetStream | None = None
+
+    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> Verdict | CacheMiss:
+        """The target's choices; while it is away, wait for it as long as patience lasts."""
+        give_up = time.monotonic() + self._patience_s
+        while True:
+            try:
+                if self._stream is None:
+                    self._stream = await self._open(give_up - time.monotonic())
+                answer = await self._stream.verify(number, claim, block, span)
+            except Unavailable as error:
+                self.close()
+                self._member.failed(error.message)
+                if time.monotonic() >= give_up:
+                    raise
+            else:
+                self._member.succeeded()
+                return answer
+
+    async def _open(self, patience_s: float) -> TargetStream:
+        try:
+            async with asyncio.timeout(max(0.0, patience_s)):
+                await self._member.ready.wait()
+        except TimeoutError:
+            raise Unavailable(f"target {self._member.address}: {self._member.reason}", retry_after_s=1.0) from None
+        assert self._member.channel is not None and self._member.facts is not None
+        return TargetStream(self._member.channel, self._member.facts, _fresh(self._options, self._opened))
+
+    def close(self) -> None:
+        """End the stream, if any."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None

@@ -1,0 +1,1 @@
+"""Outrider: speculative decoding as microservices. This package is what the services share."""

@@ -1,0 +1,245 @@
+"""Paged attention on a CPU: one compiled kernel, bit-equal for any number of rows.
+
+Each query row walks its own keys 0..position in order, in fp32, and rounds once at the end. Nothing in
+that walk depends on which other rows share the pass, so decode, verify, prefill and rebuild agree to the
+bit by construction (design I1). It keeps strict IEEE order: no fast-math, no fused multiply-add, an
+``exp`` made of adds and multiplies, so vectorised and scalar machine code give the same bits.
+
+It does not know sessions, models or torch: it sees bit views of flat caches, block tables and positions.
+bfloat16 travels as uint16 (numba has no such type) and float32 as uint32; ``shift`` tells them apart:
+16 places the bits of a bfloat16 in the upper half of a float32, 0 leaves a float32 as it is.
+
+Shapes: T rows, H query heads, V key/value heads, D head size, N blocks of B tokens, S segments.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+TILE = 16
+"""Query rows that share one conversion of a key block to fp32."""
+LANES = 16
+"""Partial sums of a softmax row; lane = distance from the row's first key, modulo this."""
+
+_jit: Any = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+
+_LOG2E = np.float32(1.4426950408889634)
+_LN2_HIGH = np.float32(0.693359375)
+_LN2_LOW = np.float32(-2.12194440e-4)
+_LOWEST = np.float32(-87.0)  # below this the result would leave the normal range of fp32
+_ROUND = np.float32(12582912.0)  # 1.5 * 2**23: adding it leaves the nearest integer in the low bits
+_ONE = np.float32(1.0)
+_ZERO = np.float32(0.0)
+_C0, _C1, _C2, _C3, _C4, _C5 = (
+    np.float32(c)  # Cephes expf: degree-5 minimax polynomial of (exp(r) - 1 - r) / r**2
+    for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+)
+
+
+@_jit
+def _row_max(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
+    """Largest score of a row; any order gives the same one."""
+    if row < 0 or first < 0:
+        return _ZERO
+    whole = first + (end - first) // LANES * LANES
+    for lane in range(LANES):
+        lanes[lane] = scores[row, first]
+    for base in range(first, whole, LANES):
+        for lane in range(LANES):
+            score = scores[row, base + lane]
+            lanes[lane] = score if score > lanes[lane] else lanes[lane]
+    highest = lanes[0]
+    for lane in range(1, LANES):
+        highest = lanes[lane] if lanes[lane] > highest else highest
+    for i in range(whole, end):
+        highest = scores[row, i] if scores[row, i] > highest else highest
+    return highest
+
+
+@_jit
+def _exp_row(scores: Any, bits: Any, exponents: Any, row: Any, first: Any, end: Any, highest: Any) -> None:
+    """scores[row, first:end] = exp(scores - highest); ``bits`` is the int32 view of ``scores``.
+
+    The powers of two wait in ``exponents``: one loop that wrote both views of the same memory could not
+    be vectorised.
+    """
+    if row < 0 or first < 0:
+        return
+    for i in range(end - first):
+        x = scores[row, first + i] - highest
+        x = x if x > _LOWEST else _LOWEST
+        n = (x * _LOG2E + _ROUND) - _ROUND
+        r = (x - n * _LN2_HIGH) - n * _LN2_LOW
+        y = ((((_C0 * r + _C1) * r + _C2) * r + _C3) * r + _C4) * r + _C5
+        scores[row, first + i] = y * (r * r) + r + _ONE
+        exponents[i] = np.int32(n)
+    for i in range(end - first):
+        bits[row, first + i] += exponents[i] << np.int32(23)
+
+
+@_jit
+def _row_sum(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
+    """Sum of a softmax row in LANES interleaved partial sums, then lane by lane."""
+    if row < 0 or first < 0:
+        return _ZERO
+    for lane in range(LANES):
+        lanes[lane] = _ZERO
+    whole = first + (end - first) // LANES * LANES
+    for base in range(first, whole, LANES):
+        for lane in range(LANES):
+            lanes[lane] += scores[row, base + lane]
+    for i in range(whole, end):
+        lanes[i - whole] += scores[row, i]
+    total = _ZERO
+    for lane in range(LANES):
+        total += lanes[lane]
+    return total
+
+
+@_jit
+def _widen(cache: Any, block: Any, head: Any, scratch_bits: Any, shift: Any) -> None:
+    """Copy one head of one block into the fp32 scratch."""
+    if block < 0 or head < 0:
+        return
+    rows, columns = scratch_bits.shape
+    for i in range(rows):
+        for j in range(columns):
+            scratch_bits[i, j] = np.uint32(cache[block, head, i, j]) << shift
+
+
+@_jit
+def _dot_block(queries: Any, row: Any, keys: Any, scores: Any, offset: Any) -> None:
+    """scores[row, offset:offset+B] = queries[row] . keys, summed over D strictly from 0 upwards."""
+    if row < 0 or offset < 0:
+        return
+    size, block_size = keys.shape
+    whole = size // 8 * 8
+    for j in range(block_size):
+        scores[row, offset + j] = _ZERO
+    for d in range(0, whole, 8):
+        q0, q1, q2, q3 = queries[row, d], queries[row, d + 1], queries[row, d + 2], queries[row, d + 3]
+        q4, q5, q6, q7 = queries[row, d + 4], queries[row, d + 5], queries[row, d + 6], queries[row, d + 7]
+        for j in range(block_size):
+            s = scores[row, offset + j] + q0 * keys[d, j] + q1 * keys[d + 1, j] + q2 * keys[d + 2, j]
+            s = s + q3 * keys[d + 3, j] + q4 * keys[d + 4, j] + q5 * keys[d + 5, j]
+            scores[row, offset + j] = s + q6 * keys[d + 6, j] + q7 * keys[d + 7, j]
+    for d in range(whole, size):
+        for j in range(block_size):
+            scores[row, offset + j] += queries[row, d] * keys[d, j]
+
+
+@_jit
+def _add_block(weights: Any, row: Any, offset: Any, begin: Any, end: Any, values: Any, sums: Any) -> None:
+    """sums[row] += weights[row, offset+j] * values[j] for j in begin..end, strictly in that order."""
+    if row < 0 or begin < 0:
+        return
+    size = values.shape[1]
+    j = begin
+    while j + 8 <= end:
+        at = offset + j
+        w0, w1, w2, w3 = weights[row, at], weights[row, at + 1], weights[row, at + 2], weights[row, at + 3]
+        w4, w5, w6, w7 = weights[row, at + 4], weights[row, at + 5], weights[row, at + 6], weights[row, at + 7]
+        for d in range(size):
+            s = sums[row, d] + w0 * values[j, d] + w1 * values[j + 1, d] + w2 * values[j + 2, d]
+            s = s + w3 * values[j + 3, d] + w4 * values[j + 4, d] + w5 * values[j + 5, d]
+            sums[row, d] = s + w6 * values[j + 6, d] + w7 * values[j + 7, d]
+        j += 8
+    while j < end:
+        for d in range(size):
+            sums[row, d] += weights[row, offset + j] * values[j, d]
+        j += 1
+
+
+@_jit
+def _round_row(sums: Any, bits: Any, row: Any, total: Any, out: Any, out_row: Any, head: Any, shift: Any) -> None:
+    """out = sums / total, rounded once to the cache's dtype (nearest even for bfloat16)."""
+    size = sums.shape[1]
+    for d in range(size):
+        sums[row, d] = sums[row, d] / total
+    for d in range(size):
+        u = bits[row, d]
+        if shift:
+            u = (u + np.uint32(0x7FFF) + ((u >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        out[out_row, head, d] = u
+
+
+@_jit
+def write_rows(new_keys: Any, new_values: Any, keys: Any, values: Any, blocks: Any, offsets: Any) -> None:
+    """Store each row's key [V, D] and value [V, D] at its block and offset; rows of block -1 are padding."""
+    rows, heads, size = new_keys.shape
+    for t in range(rows):
+        if blocks[t] < 0:
+            continue
+        for h in range(heads):
+            for d in range(size):
+                keys[blocks[t], h, d, offsets[t]] = new_keys[t, h, d]
+                values[blocks[t], h, offsets[t], d] = new_values[t, h, d]
+
+
+@_jit
+def attend(
+    queries: Any, keys: Any, values: Any, out: Any, segments: Any, tables: Any, scale: Any, window: Any, shift: Any
+) -> None:
+    """Causal attention of packed rows over paged caches, in place into ``out``.
+
+    queries, out [T, H, D]; keys [N, V, D, B]; values [N, V, B, D]; segments [S, 3] of (first row, rows,
+    position of the first row); tables [S, longest] of block ids. ``window`` > 0 lets a row see only its
+    last ``window`` keys, itself included; 0 means all.
+    """
+    size = queries.shape[2]
+    kv_heads, block_size = keys.shape[1], keys.shape[3]
+    group = queries.shape[1] // kv_heads
+    longest = 0
+    for s in range(segments.shape[0]):
+        longest = max(longest, segments[s, 1] + segments[s, 2])
+    padded = (longest + block_size - 1) // block_size * block_size
+    scores = np.empty((TILE * group, padded), np.float32)
+    score_bits = scores.view(np.int32)
+    query_bits = np.empty((TILE * group, size), np.uint32)
+    scaled = query_bits.view(np.float32)
+    sums = np.empty((TILE * group, size), np.float32)
+    sum_bits = sums.view(np.uint32)
+    totals = np.empty(TILE * group, np.float32)
+    lanes = np.empty(LANES, np.float32)
+    exponents = np.empty(padded, np.int32)
+    key_bits = np.empty((size, block_size), np.uint32)
+    key_block = key_bits.view(np.float32)
+    value_bits = np.empty((block_size, size), np.uint32)
+    value_block = value_bits.view(np.float32)
+    for s in range(segments.shape[0]):
+        for begin in range(0, segments[s, 1], TILE):
+            row0, start = segments[s, 0] + begin, segments[s, 2] + begin
+            rows = min(TILE, segments[s, 1] - begin)
+            first_block = max(0, start - window + 1) // block_size if window > 0 else 0
+            end_block = (start + rows - 1) // block_size + 1
+            for head in range(kv_heads):
+                for r in range(rows * group):
+                    for d in range(size):
+                        query_bits[r, d] = np.uint32(queries[row0 + r // group, head * group + r % group, d]) << shift
+                    for d in range(size):
+                        scaled[r, d] = scaled[r, d] * scale
+                        sums[r, d] = _ZERO
+                for block in range(first_block, end_block):
+                    _widen(keys, tables[s, block], head, key_bits, shift)
+                    for r in range(rows * group):
+                        if start + r // group >= block * block_size:
+                            _dot_block(scaled, r, key_block, scores, block * block_size)
+                for r in range(rows * group):
+                    position = start + r // group
+                    first = max(0, position - window + 1) if window > 0 else 0
+                    highest = _row_max(scores, r, first, position + 1, lanes)
+                    _exp_row(scores, score_bits, exponents, r, first, position + 1, highest)
+                    totals[r] = _row_sum(scores, r, first, position + 1, lanes)
+                for block in range(first_block, end_block):
+                    _widen(values, tables[s, block], head, value_bits, shift)
+                    origin = block * block_size
+                    for r in range(rows * group):
+                        position = start + r // group
+                        first = max(0, position - window + 1) if window > 0 else 0
+                        begin_key, end_key = max(first - origin, 0), min(block_size, position + 1 - origin)
+                        if begin_key < end_key:
+                            _add_block(scores, r, origin, begin_key, end_key, value_block, sums)
+                for r in range(rows * group):
+                    query_head = head * group + r % group
+                    _round_row(sums, sum_bits, r, totals[r], out, row0 + r // group, query_head, shift)

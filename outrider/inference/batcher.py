@@ -1,0 +1,117 @@
+"""The thread that owns the engine, and the bridge to it from an event loop.
+
+Handlers await ``run``; everything that touches the engine happens on the thread, between passes. It does not
+know what a job is for.
+"""
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from outrider.errors import Unavailable
+from outrider.inference.engine import Engine
+from outrider.inference.job import Job, Outcome
+from outrider.inference.program import Program
+from outrider.tokens import Claim
+
+log = logging.getLogger(__name__)
+_SWEEP_S = 1.0
+
+
+def _post(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], value: Any) -> None:
+    """Call a function on the loop; a loop that has closed meanwhile needs no answer."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, value)
+
+
+class Batcher:
+    """Feeds an engine from any number of tasks of one event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._commands: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
+        self._closed = False
+
+    def start(self) -> None:
+        """Start the engine's thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread after the pass that runs; rounds still in the engine end with Unavailable."""
+        self._closed = True
+        self._commands.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    async def run(self, session_id: str, claim: Claim, program: Program, trace: Any = None) -> Outcome:
+        """Run one round. Raises what the engine or the program raised; cancelling frees the round's work."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+
+        def settle(outcome: Outcome | Exception) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        job = Job(session_id, claim, program, lambda outcome: _post(loop, settle, outcome), trace)
+        self._send(lambda: self._engine.submit(job))
+        try:
+            return await future
+        finally:
+            job.cancelled = not future.done() or future.cancelled()
+
+    async def release(self, session_id: str) -> bool:
+        """Forget a session."""
+        return await self.call(lambda: self._engine.release(session_id))
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        """Run a function on the engine's thread, between passes."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def command() -> None:
+            try:
+                result = function()
+            except Exception as error:
+                _post(loop, future.set_exception, error)
+            else:
+                _post(loop, future.set_result, result)
+
+        self._send(command)
+        return await future
+
+    def _send(self, command: Callable[[], Any]) -> None:
+        if self._closed:
+            raise Unavailable("the engine has stopped")
+        self._commands.put(command)
+
+    def _loop(self) -> None:
+        while True:
+            if not self._take_commands():
+                self._engine.abort(Unavailable("the replica is stopping"))
+                return
+            if self._engine.idle:
+                self._engine.expire()
+                continue
+            self._engine.step()
+
+    def _take_commands(self) -> bool:
+        """Run what is queued; wait for something when the engine has nothing to do. False ends the thread."""
+        wait = self._engine.idle
+        while True:
+            try:
+                command = self._commands.get(block=wait, timeout=_SWEEP_S)
+            except queue.Empty:
+                return True
+            if command is None:
+                return False
+            command()
+            wait = False

@@ -1,0 +1,246 @@
+"""The engine: sessions, jobs and one packed forward pass at a time.
+
+A step is admit, plan, run, commit. The engine owns the sessions and their blocks; only one thread may call
+it (design I6). It does not know gRPC, asyncio or what a round is for: that is the job's program.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from outrider.errors import Cancelled, InvalidArgument, OutriderError, ResourceExhausted
+from outrider.inference.job import Job, Outcome
+from outrider.inference.kv_cache import BlockPool
+from outrider.inference.packed import Segment, pack
+from outrider.inference.program import Done, Runner
+from outrider.inference.schedule import RowBudget, rows_per_job
+from outrider.inference.sessions import Session, SessionStore
+from outrider.tokens import TokenLog, check_claim
+from outrider.wire import LoadFacts
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Time to live of idle sessions in seconds, and the rows of a pass."""
+
+    session_ttl_s: float = 900.0
+    budget: RowBudget = RowBudget()
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One forward pass: wall-clock nanoseconds, rows without padding, and the traces of the rounds it served."""
+
+    start_ns: int
+    end_ns: int
+    rows: int
+    traces: tuple[Any, ...]
+
+
+def _ignore(record: PassRecord) -> None:
+    """Default observer of passes."""
+
+
+class Engine:
+    """Continuous batching over a runner: what waits goes into the next pass."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        options: EngineOptions | None = None,
+        on_pass: Callable[[PassRecord], None] = _ignore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runner = runner
+        self._options = options or EngineOptions()
+        self._on_pass = on_pass
+        self._clock = clock
+        self.pool = BlockPool(runner.num_blocks)
+        self.sessions = SessionStore(self.pool, runner.block_size, self._options.session_ttl_s)
+        self._waiting: list[Job] = []
+        self._running: list[Job] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job waits or runs."""
+        return not self._waiting and not self._running
+
+    def load(self) -> LoadFacts:
+        """A snapshot; numbers only, safe to take from another thread."""
+        size = self._runner.block_size
+        used = (self.pool.total - self.pool.free) * size
+        return LoadFacts(len(self.sessions), len(self._waiting) + len(self._running), used)
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; its outcome is delivered by a later step."""
+        self._waiting.append(job)
+
+    def release(self, session_id: str) -> bool:
+        """Forget a session. A round of it that still runs ends first, and the session goes with it."""
+        session = self.sessions.get(session_id)
+        if session is None or not session.busy:
+            return self.sessions.drop(session_id)
+        for job in self._running:
+            if job.session is session:
+                job.cancelled = True
+        return True
+
+    def expire(self) -> None:
+        """Drop sessions that nobody uses any more."""
+        self.sessions.expire(self._clock())
+
+    def abort(self, error: OutriderError) -> None:
+        """End every job with an error."""
+        for job in self._waiting:
+            job.deliver(error)
+        self._waiting = []
+        for job in list(self._running):
+            self._fail(job, error)
+
+    def step(self) -> None:
+        """Admit what fits, run one pass and deliver what is complete."""
+        self._drop_cancelled()
+        self._admit()
+        planned = self._plan()
+        if not planned:
+            return
+        try:
+            logits = self._run(planned)
+        except Exception as error:
+            log.exception("a forward pass failed; its %d rounds fail with it", len(planned))
+            for job, _ in planned:
+                self._fail(job, OutriderError(f"the forward pass failed: {error}"))
+            return
+        self._commit(planned, logits)
+
+    def _drop_cancelled(self) -> None:
+        self._waiting = [job for job in self._waiting if not job.cancelled]
+        for job in [job for job in self._running if job.cancelled]:
+            self._fail(job, Cancelled("the round was cancelled"))
+
+    def _admit(self) -> None:
+        """Start waiting jobs, oldest first, whose session is free and whose whole round fits into the cache."""
+        still_waiting: list[Job] = []
+        for job in self._waiting:
+            try:
+                if not self._start(job):
+                    still_waiting.append(job)
+            except OutriderError as error:
+                job.deliver(error)
+        self._waiting = still_waiting
+
+    def _start(self, job: Job) -> bool:
+        """Begin a job or answer it at once. False when it has to wait."""
+        self._check_size(job)
+        session = self.sessions.get(job.session_id)
+        if session is not None and session.busy:
+            return False
+        miss = check_claim(job.claim, session.log if session else TokenLog())
+        if miss is not None:
+            job.deliver(job.missed(miss))
+            return True
+        session = self.sessions.obtain(job.session_id, self._clock())
+        session.truncate(job.claim.prefix_len)
+        session.busy = True
+        if not self.sessions.make_room(session.table.missing(job.final_length)):
+            session.busy = False
+            return False
+        self._runner.copy_blocks(session.table.reserve(job.final_length))
+        self._begin(job, session)
+        return True
+
+    def _check_size(self, job: Job) -> None:
+        if job.final_length > self._runner.max_positions:
+            limit = self._runner.max_positions
+            raise InvalidArgument("tokens", f"the session would grow to {job.final_length} of at most {limit} tokens")
+        capacity = self.pool.total * self._runner.block_size
+        if job.final_length > capacity:
+            raise ResourceExhausted(f"{job.final_length} tokens can never fit into a KV cache of {capacity}")
+
+    def _begin(self, job: Job, session: Session) -> None:
+        job.session = session
+        job.pending = [*job.claim.tokens, *job.program.tail]
+        job.wanted = len(job.program.tail) + 1
+        self._running.append(job)
+
+    def _plan(self) -> list[tuple[Job, int]]:
+        """Jobs of the next pass and how many rows each gets."""
+        shapes = [(len(job.pending), job.wanted) for job in self._running]
+        rows = rows_per_job(shapes, self._options.budget)
+        return [(job, count) for job, count in zip(self._running, rows, strict=True) if count]
+
+    def _run(self, planned: Sequence[tuple[Job, int]]) -> torch.Tensor:
+        segments = []
+        for job, count in planned:
+            assert job.session is not None
+            table = job.session.table
+            wanted = job.wanted if count == len(job.pending) else 0
+            segments.append(Segment(job.pending[:count], table.length, table.blocks, wanted))
+        wall, start = time.time_ns(), time.perf_counter()
+        for job, _ in planned:
+            if job.queue_s is None:
+                job.queue_s = start - job.created
+        logits = self._runner.forward(pack(segments, self._runner.block_size, self._runner.row_multiple))
+        self._note_pass(planned, wall, time.perf_counter() - start)
+        return logits
+
+    def _note_pass(self, planned: Sequence[tuple[Job, int]], wall_ns: int, seconds: float) -> None:
+        rows = sum(count for _, count in planned)
+        for job, _ in planned:
+            job.forward_s += seconds
+            job.passes += 1
+            job.batch_rows = rows
+        traces = tuple(job.trace for job, _ in planned if job.trace is not None)
+        self._on_pass(PassRecord(wall_ns, wall_ns + int(seconds * 1e9), rows, traces))
+
+    def _commit(self, planned: Sequence[tuple[Job, int]], logits: torch.Tensor) -> None:
+        """Note the rows as cached and let each program whose rows are all run go on."""
+        offset = 0
+        for job, count in planned:
+            assert job.session is not None
+            job.session.log.extend(job.pending[:count])
+            job.session.table.advance(count)
+            del job.pending[:count]
+            if not job.pending:
+                rows = logits[offset : offset + job.wanted]
+                offset += job.wanted
+                self._advance(job, rows)
+
+    def _advance(self, job: Job, rows: torch.Tensor) -> None:
+        assert job.session is not None
+        try:
+            step = job.program.advance(rows, job.session.log.tokens)
+        except Exception as error:
+            if not isinstance(error, OutriderError):
+                log.exception("a round of session %s failed", job.session_id)
+            self._fail(job, error)
+            return
+        if isinstance(step, Done):
+            self._finish(job, step.keep)
+            job.deliver(Outcome(step.result, step.keep, job.timings()))
+        else:
+            job.pending = list(step.tokens)
+            job.wanted = 1
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        """End a job whose cache cannot be trusted any more."""
+        self._finish(job, keep=None)
+        job.deliver(error)
+
+    def _finish(self, job: Job, keep: int | None) -> None:
+        """Take a job out of the engine; ``keep`` cuts its session's cache, None forgets the session."""
+        self._running.remove(job)
+        session = job.session
+        assert session is not None
+        session.busy = False
+        session.last_used = self._clock()
+        if keep is None or job.cancelled:
+            self.sessions.drop(session.session_id)
+        else:
+            session.truncate(min(keep, len(session.log)))

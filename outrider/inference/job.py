@@ -1,0 +1,57 @@
+"""One round on its way through the engine: its tokens still to run, its program, its clock.
+
+It does not know scheduling; the engine moves it from waiting to running to finished.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrider.inference.program import Program
+from outrider.inference.sessions import Session
+from outrider.tokens import CacheMiss, Claim
+from outrider.wire import RoundTimings
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job: the program's result or a CacheMiss, and the session's cached length."""
+
+    result: Any
+    cached_len: int
+    timings: RoundTimings
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """``deliver`` is called once, on the engine's thread, with an Outcome or an exception."""
+
+    session_id: str
+    claim: Claim
+    program: Program
+    deliver: Callable[["Outcome | Exception"], None]
+    trace: Any = None
+    cancelled: bool = False
+    session: Session | None = None
+    pending: list[int] = field(default_factory=list)
+    wanted: int = 1
+    created: float = field(default_factory=time.perf_counter)
+    queue_s: float | None = None
+    forward_s: float = 0.0
+    passes: int = 0
+    batch_rows: int = 0
+
+    @property
+    def final_length(self) -> int:
+        """Longest that the session can become in this round."""
+        return self.claim.end + len(self.program.tail) + self.program.growth
+
+    def timings(self) -> RoundTimings:
+        """What the clock shows."""
+        waited = time.perf_counter() - self.created if self.queue_s is None else self.queue_s
+        return RoundTimings(int(waited * 1e6), int(self.forward_s * 1e6), self.passes, self.batch_rows)
+
+    def missed(self, miss: CacheMiss) -> Outcome:
+        """The outcome of a claim that does not hold."""
+        return Outcome(miss, miss.cached_len, self.timings())

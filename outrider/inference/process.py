@@ -1,0 +1,50 @@
+"""The life of a model process: listen, load, serve, drain. It does not know which service it runs."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from outrider import config as configuration
+from outrider import telemetry
+from outrider.config import ReplicaConfig
+from outrider.errors import OutriderError
+from outrider.inference.replica import Replica, load_replica
+from outrider.server import Server, wait_for_signal
+
+log = logging.getLogger(__name__)
+Attach = Callable[[Replica, Any], None]
+"""Adds the service of a loaded replica to a gRPC server."""
+
+
+async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attach: Attach) -> None:
+    stopped = asyncio.create_task(wait_for_signal())
+    loading = asyncio.create_task(asyncio.to_thread(load_replica, config, span_name))
+    await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
+    if stopped.done():
+        log.info("%s while loading; stopping", stopped.result())
+        return
+    replica = await loading
+    server = Server(config.listen, [service_name], config.max_streams, config.drain_s)
+    attach(replica, server.grpc_server)
+    await server.start()
+    await server.set_serving(True)
+    log.info("%s serves on %s", service_name, config.listen)
+    log.info("%s; draining for up to %g s", await stopped, config.drain_s)
+    await server.drain()
+    replica.batcher.close()
+
+
+def main(role: str, service_name: str, span_name: str, attach: Attach, environment: Mapping[str, str]) -> int:
+    """Run a model process until SIGTERM. Returns its exit code: 2 for a configuration that cannot work."""
+    level = environment.get("OUTRIDER_LOG_LEVEL", "INFO")
+    logging.basicConfig(level=level, format=f"%(asctime)s {role} %(levelname)s %(message)s")
+    try:
+        telemetry.start(role, environment)
+        asyncio.run(_serve(configuration.load(ReplicaConfig, environment), service_name, span_name, attach))
+    except (ValueError, OSError, OutriderError) as error:
+        log.error("%s", error)
+        return 2
+    finally:
+        telemetry.flush()
+    return 0

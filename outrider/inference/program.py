@@ -1,0 +1,61 @@
+"""What a round does with the logits of its rows: the seam between the engine and its two users.
+
+The engine knows how to run tokens of a session and hand back logits; the draft's drafter and the target's
+verifier say which logits they want and what follows from them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from outrider.inference.packed import PackedPass
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """Run these tokens next, and give the logits of the last one."""
+
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The round is over. ``keep`` is the session's length whose cache stays valid."""
+
+    result: Any
+    keep: int
+
+
+class Program(Protocol):
+    """One round's logic, called on the engine's thread."""
+
+    @property
+    def tail(self) -> Sequence[int]:
+        """Tokens to run after the claimed ones: the draft tokens of a block to verify."""
+
+    @property
+    def growth(self) -> int:
+        """Most tokens that later steps may add."""
+
+    def advance(self, logits: torch.Tensor, context: Sequence[int]) -> More | Done:
+        """logits fp32 [n, V] of the wanted rows: the last claimed token and the tail, or the last added one.
+
+        ``context`` holds the session's tokens so far, the tail included. Raises NonFiniteLogits.
+        """
+
+
+class Runner(Protocol):
+    """What the engine needs of a model."""
+
+    block_size: int
+    num_blocks: int
+    max_positions: int
+    row_multiple: int
+
+    def forward(self, plan: PackedPass) -> torch.Tensor:
+        """fp32 logits [W, V] of the wanted rows."""
+
+    def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Copy cache blocks (from, to)."""

@@ -1,0 +1,113 @@
+"""A model process from configuration to a running engine: what draft and target have in common.
+
+It loads, checks and describes the model and starts the engine's thread. It does not know which of the two
+it is, nor protobuf.
+"""
+
+import dataclasses
+import logging
+import platform
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from outrider import telemetry
+from outrider.config import ReplicaConfig
+from outrider.inference.batcher import Batcher
+from outrider.inference.engine import Engine, EngineOptions, PassRecord
+from outrider.inference.invariance import calibrate
+from outrider.inference.model import ModelOptions, ModelRunner
+from outrider.inference.schedule import RowBudget
+from outrider.inference.threads import available_threads
+from outrider.tokenizer import Tokenizer
+from outrider.wire import Numerics, ReplicaFacts
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A loaded model with its engine. ``facts`` holds what does not change while the process lives."""
+
+    facts: ReplicaFacts
+    engine: Engine
+    batcher: Batcher
+
+    def current_facts(self) -> ReplicaFacts:
+        """The facts with the load of this moment."""
+        return dataclasses.replace(self.facts, load=self.engine.load())
+
+
+def _hardware(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {torch.get_num_threads()} threads"
+
+
+def describe(
+    runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, max_draft_tokens: int
+) -> ReplicaFacts:
+    """The handshake of a loaded model."""
+    return ReplicaFacts(
+        incarnation=secrets.randbits(64),
+        model_id=runner.options.model,
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocab_size=min(tokenizer.vocab_size, runner.logit_width),
+        eos_token_ids=runner.eos_token_ids,
+        max_positions=runner.max_positions,
+        row_invariant=row_invariant,
+        kv_capacity_tokens=runner.num_blocks * runner.block_size,
+        max_draft_tokens=max_draft_tokens,
+        numerics=Numerics(
+            hardware=_hardware(runner.device),
+            build=f"torch {torch.__version__}",
+            dtype=runner.options.dtype,
+            path=runner.path,
+        ),
+    )
+
+
+def _pass_tracer(span_name: str) -> Any:
+    """An observer that records each forward pass as a span linked to the rounds it served."""
+
+    def observe(record: PassRecord) -> None:
+        if not record.traces:
+            return
+        attributes = {telemetry.BATCH_ROWS: record.rows, telemetry.BATCH_ROUNDS: len(record.traces)}
+        links = telemetry.links(record.traces)
+        span = telemetry.tracer().start_span(
+            span_name, context=telemetry.extract(""), start_time=record.start_ns, attributes=attributes, links=links
+        )
+        span.end(record.end_ns)
+
+    return observe
+
+
+def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
+    """Load the model, calibrate its passes and start its engine. Takes seconds; blocks."""
+    started = time.monotonic()
+    torch.set_num_threads(config.threads or available_threads())
+    torch.set_num_interop_threads(1)
+    runner = ModelRunner(
+        ModelOptions(config.model, config.dtype, config.device, config.kv_bytes, config.trust_remote_code)
+    )
+    facts = describe(runner, Tokenizer.load(config.model), calibrate(runner), config.max_draft_tokens)
+    if not facts.row_invariant:
+        log.warning("passes of different sizes give different bits on this path; equal text is not guaranteed")
+    engine = Engine(runner, EngineOptions(config.session_ttl_s, RowBudget(config.max_rows)), _pass_tracer(span_name))
+    batcher = Batcher(engine)
+    batcher.start()
+    log.info(
+        "loaded %s in %.1f s: %s, %s, %s; row invariant: %s; KV cache of %d tokens",
+        facts.model_id,
+        time.monotonic() - started,
+        facts.numerics.dtype,
+        facts.numerics.hardware,
+        facts.numerics.path,
+        facts.row_invariant,
+        facts.kv_capacity_tokens,
+    )
+    return Replica(facts, engine, batcher)

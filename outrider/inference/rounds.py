@@ -1,0 +1,37 @@
+"""What the handlers of both model services do with a stream of rounds before the model is asked.
+
+It checks a round's envelope and fixes the session and the sampling parameters at the first message. It does
+not know which message type it reads: both have these fields.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from outrider.errors import InvalidArgument
+from outrider.sampling import SamplingParams
+from outrider.tokens import Claim
+from outrider.wire import check_session_id, claim_from, sampling_from_pb
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the first message of a stream fixes."""
+
+    session_id: str
+    params: SamplingParams
+
+
+def read_opening(request: Any) -> Opening:
+    """Session and sampling of the first message. Raises InvalidArgument."""
+    if not request.HasField("sampling"):
+        raise InvalidArgument("sampling", "must be set in the first message of a stream")
+    if not request.sampling.HasField("seed"):
+        raise InvalidArgument("sampling.seed", "must be set between the services")
+    return Opening(check_session_id(request.session_id), sampling_from_pb(request.sampling))
+
+
+def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
+    """The claim of any message. Raises InvalidArgument, also when it names another session than the first."""
+    if request.session_id not in ("", opening.session_id):
+        raise InvalidArgument("session_id", f"this stream belongs to {opening.session_id!r}")
+    return claim_from(request.prefix_len, request.prefix_digest, request.tokens, vocab_size)

@@ -1,0 +1,52 @@
+"""Errors as gRPC statuses with typed details (AIP-193), and back. It knows the wire form, not the reasons."""
+
+from collections.abc import Iterable
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from outrider.errors import InvalidArgument, OutriderError, code_of, rebuild
+
+DOMAIN = "outrider"
+
+
+def _packed(details: Iterable[object]) -> Iterable[any_pb2.Any]:
+    for detail in details:
+        box = any_pb2.Any()
+        box.Pack(detail)  # type: ignore[arg-type]
+        yield box
+
+
+def _details(error: OutriderError) -> list[object]:
+    details: list[object] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)]
+    if isinstance(error, InvalidArgument):
+        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.message)
+        details.append(error_details_pb2.BadRequest(field_violations=[violation]))
+    if error.retry_after_s is not None:
+        delay = duration_pb2.Duration()
+        delay.FromNanoseconds(int(error.retry_after_s * 1e9))
+        details.append(error_details_pb2.RetryInfo(retry_delay=delay))
+    return details
+
+
+def to_status(error: Exception) -> grpc.Status:
+    """The status that a server ends a call with. What is not ours says nothing of its inside."""
+    known = error if isinstance(error, OutriderError) else OutriderError("internal error")
+    code = code_pb2.Code.Value(code_of(known))
+    return rpc_status.to_status(status_pb2.Status(code=code, message=known.message, details=_packed(_details(known))))
+
+
+def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:
+    """The error that a call ended with, as the class that the server raised."""
+    message = error.details() or error.code().name
+    reason = field = ""
+    status = rpc_status.from_call(error)  # type: ignore[arg-type]
+    for box in status.details if status else ():
+        info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+        if box.Unpack(info) and info.domain == DOMAIN:
+            reason = info.reason
+        elif box.Unpack(bad) and bad.field_violations:
+            field = bad.field_violations[0].field
+    return rebuild(error.code().name, message, reason, field)

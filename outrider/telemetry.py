@@ -1,0 +1,152 @@
+"""Traces: the names of spans and attributes, how context crosses a stream, and how tracing is set up.
+
+Tracing is off unless the standard variables ask for it (OTEL_TRACES_EXPORTER=otlp or console, or an
+OTEL_EXPORTER_OTLP_ENDPOINT). A bounded queue drops spans when the collector is away; nothing else happens.
+It does not know what a round is.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+from opentelemetry.trace import Link, Span, SpanContext, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from outrider.tokens import CacheMiss
+
+SPAN_GENERATE = "generate"
+SPAN_ROUND = "round"
+SPAN_PROPOSE_CLIENT = "draft.propose"
+SPAN_VERIFY_CLIENT = "target.verify"
+SPAN_PROPOSE_SERVER = "draft.serve"
+SPAN_VERIFY_SERVER = "target.serve"
+SPAN_DRAFT_FORWARD = "draft.forward"
+SPAN_TARGET_FORWARD = "target.forward"
+
+SESSION_ID = "outrider.session.id"
+ROUND = "outrider.round"
+PROPOSED = "outrider.round.proposed"
+ACCEPTED = "outrider.round.accepted"
+EMITTED = "outrider.round.emitted"
+NEXT_TOKEN_KIND = "outrider.round.next_token_kind"
+PREFIX_LEN = "outrider.prefix_len"
+CACHE_MISS = "outrider.cache_miss"
+CACHED_LEN = "outrider.cached_len"
+INCARNATION = "outrider.incarnation"
+QUEUE_US = "outrider.queue_us"
+FORWARD_US = "outrider.forward_us"
+BATCH_ROWS = "outrider.batch.rows"
+BATCH_ROUNDS = "outrider.batch.rounds"
+REQUEST_ROUNDS = "outrider.request.rounds"
+REQUEST_PROPOSED = "outrider.request.proposed"
+REQUEST_ACCEPTED = "outrider.request.accepted"
+DRAFT_FAULT = "outrider.draft_fault"
+OPERATION = "gen_ai.operation.name"
+REQUEST_MODEL = "gen_ai.request.model"
+REQUEST_TEMPERATURE = "gen_ai.request.temperature"
+REQUEST_SEED = "gen_ai.request.seed"
+REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+ERROR_TYPE = "error.type"
+
+_MAX_LINKS = 128
+_EXPORT_TIMEOUT_S = 2
+_FLUSH_MS = 2_000
+_propagator = TraceContextTextMapPropagator()
+
+
+def tracer() -> trace.Tracer:
+    """The tracer of this process; a no-op one until ``start`` installs a provider."""
+    return trace.get_tracer("outrider")
+
+
+def child_of(span: Span) -> Context:
+    """Context whose current span is ``span``. Contexts are passed by hand: none stays open across a yield."""
+    return trace.set_span_in_context(span)
+
+
+def inject(span: Span) -> str:
+    """W3C traceparent of a sampled span, or an empty string."""
+    if not span.get_span_context().trace_flags.sampled:
+        return ""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier, child_of(span))
+    return carrier.get("traceparent", "")
+
+
+def extract(traceparent: str) -> Context:
+    """Context of a peer's span; an empty one when the text is empty or malformed."""
+    return _propagator.extract({"traceparent": traceparent} if traceparent else {}, Context())
+
+
+def from_metadata(metadata: Iterable[tuple[str, Any]]) -> Context:
+    """Context that a client sent with its call."""
+    return extract(next((str(value) for key, value in metadata or () if key == "traceparent"), ""))
+
+
+def links(contexts: tuple[Any, ...]) -> list[Link]:
+    """Links to the rounds that a forward pass served; the limit of OpenTelemetry applies."""
+    return [Link(context) for context in contexts[:_MAX_LINKS] if isinstance(context, SpanContext)]
+
+
+@contextlib.contextmanager
+def ending(span: Span) -> Iterator[None]:
+    """End a span when the block ends; an error is recorded on it, a cancellation is a normal end."""
+    try:
+        yield
+    except Exception as error:
+        span.set_attribute(ERROR_TYPE, type(error).__name__)
+        span.set_status(StatusCode.ERROR, str(error))
+        raise
+    finally:
+        span.end()
+
+
+def outcome_attributes(outcome: Any) -> dict[str, int | bool]:
+    """Attributes of a round that a replica has answered (``inference.job.Outcome``)."""
+    timings = outcome.timings
+    return {
+        CACHE_MISS: isinstance(outcome.result, CacheMiss),
+        CACHED_LEN: outcome.cached_len,
+        QUEUE_US: timings.queue_us,
+        FORWARD_US: timings.forward_us,
+        BATCH_ROWS: timings.batch_rows,
+    }
+
+
+def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
+    chosen = environment.get("OTEL_TRACES_EXPORTER", "")
+    endpoint = any(environment.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
+    if chosen == "console":
+        return ConsoleSpanExporter()
+    if chosen == "otlp" or (not chosen and endpoint):
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter(timeout=_EXPORT_TIMEOUT_S)
+    if chosen not in ("", "none"):
+        raise ValueError(f"OTEL_TRACES_EXPORTER={chosen!r}: must be otlp, console or none")
+    return None
+
+
+def start(service: str, environment: Mapping[str, str]) -> None:
+    """Install the exporter that the environment asks for, if any. Call once per process."""
+    exporter = _exporter(environment)
+    if exporter is None:
+        return
+    provider = TracerProvider(resource=Resource.create({"service.name": f"outrider-{service}"}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000))
+    trace.set_tracer_provider(provider)
+
+
+def flush() -> None:
+    """Give the last spans a bounded time to leave."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, TracerProvider):
+        provider.force_flush(_FLUSH_MS)

@@ -1,0 +1,1 @@
+"""Generated protobuf and gRPC code of the package ``outrider.v1``; made by ``make proto``."""

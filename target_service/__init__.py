@@ -1,0 +1,1 @@
+"""The target service: the large model, whose choices are the answer."""

@@ -1,0 +1,19 @@
+"""Entry point of the target service: ``python -m target_service``. Reads the environment and nothing else."""
+
+import os
+import sys
+from typing import Any
+
+from target_service.service import NAME, TargetService
+from outrider import telemetry
+from outrider.inference.process import main
+from outrider.inference.replica import Replica
+from outrider.v1.target_pb2_grpc import add_TargetServiceServicer_to_server
+
+
+def _attach(replica: Replica, server: Any) -> None:
+    add_TargetServiceServicer_to_server(TargetService(replica), server)
+
+
+if __name__ == "__main__":
+    sys.exit(main("target", NAME, telemetry.SPAN_TARGET_FORWARD, _attach, os.environ))

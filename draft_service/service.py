@@ -37,7 +37,9 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
             raise InvalidArgument("max_draft_tokens", allowed)
         room = facts.max_positions - claim.end + 1
         if room < 1:  # a draft with a shorter context than the target has nothing to say any more
-            return draft_pb2.ProposeResponse(round=request.round, block=draft_pb2.Block(), incarnation=facts.incarnation)
+            return draft_pb2.ProposeResponse(
+                round=request.round, block=draft_pb2.Block(), incarnation=facts.incarnation
+            )
         program = Propose(opening.params, min(request.max_draft_tokens, room), facts.vocab_size)
         span = telemetry.tracer().start_span(
             telemetry.SPAN_PROPOSE_SERVER,

@@ -241,5 +241,3 @@ async def _release(stub: Any, request: Any) -> None:
         await stub.Release(request, timeout=_HANDSHAKE_S)
     except grpc.aio.AioRpcError as error:
         raise from_rpc_error(error) from None
-
-

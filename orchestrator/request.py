@@ -111,8 +111,9 @@ def _read_stops(stops: list[str]) -> tuple[str, ...]:
 
 
 def _refuse_unsupported(request: orchestrator_pb2.GenerateRequest) -> None:
-    if len(unknown_fields.UnknownFieldSet(request)):  # type: ignore[no-untyped-call]
-        numbers = sorted({f.field_number for f in unknown_fields.UnknownFieldSet(request)})  # type: ignore[no-untyped-call]
+    unknown = unknown_fields.UnknownFieldSet(request)
+    if len(unknown):
+        numbers = sorted({unknown[index].field_number for index in range(len(unknown))})
         raise InvalidArgument("request", f"has fields that this server does not know: numbers {numbers}")
     if request.n > 1:
         raise InvalidArgument("n", f"only 1 answer per request is supported, got {request.n}")
@@ -122,9 +123,7 @@ def _refuse_unsupported(request: orchestrator_pb2.GenerateRequest) -> None:
         raise InvalidArgument("session_id", f"must have at most {MAX_SESSION_ID} characters")
 
 
-def read_turn(
-    request: orchestrator_pb2.GenerateRequest, config: OrchestratorConfig, vocab_size: int
-) -> Turn:
+def read_turn(request: orchestrator_pb2.GenerateRequest, config: OrchestratorConfig, vocab_size: int) -> Turn:
     """The checked request. Raises InvalidArgument naming the first field that is wrong."""
     _refuse_unsupported(request)
     max_new_tokens = request.max_new_tokens if request.HasField("max_new_tokens") else config.default_max_new_tokens

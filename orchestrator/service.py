@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from opentelemetry.trace import Span, SpanKind
@@ -95,12 +95,14 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             raise Unavailable(f"target {member.address}: {member.reason}", retry_after_s=1.0)
         return member.facts
 
-    async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncIterator[pb.GenerateResponse]:
+    async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
         facts = self._target_facts()
         turn = read_turn(request, self._config, facts.vocab_size)
         span = telemetry.tracer().start_span(
-            telemetry.SPAN_GENERATE, context=telemetry.from_metadata(context.invocation_metadata()), kind=SpanKind.SERVER
+            telemetry.SPAN_GENERATE,
+            context=telemetry.from_metadata(context.invocation_metadata()),
+            kind=SpanKind.SERVER,
         )
         self._active += 1
         try:
@@ -114,7 +116,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
 
     async def _converse(
         self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, span: Span, context: Any
-    ) -> AsyncIterator[pb.GenerateResponse]:
+    ) -> AsyncGenerator[pb.GenerateResponse, None]:
         """One turn of a conversation. A turn that does not complete leaves the conversation as it was."""
         before, keep = list(conversation.log.tokens), bool(turn.session_id)
         try:
@@ -152,9 +154,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         end_ids = frozenset(turn.stop_token_ids) | (frozenset() if turn.ignore_eos else frozenset(facts.eos_token_ids))
         answer = Answer(Ending(min(turn.max_new_tokens, room), end_ids, turn.stops), self._tokenizer.decode)
         session_id = conversation.session_id
-        draft = DraftLink(
-            self._pools.draft, StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s)
-        )
+        draft = DraftLink(self._pools.draft, StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s))
         options = StreamOptions(session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs)
         target = TargetLink(self._pools.target, options, config.target_patience_s)
         automatic = config.default_draft_tokens if self._pools.draft.state is not State.ABSENT else 0

@@ -6,7 +6,7 @@ target are two Protocols.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -43,7 +43,8 @@ class Draft(Protocol):
     """The draft as a session sees it. ``available`` is False while it is away, failing or refused."""
 
     @property
-    def available(self) -> bool: ...
+    def available(self) -> bool:
+        """Whether the draft is worth asking now."""
 
     async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
         """At most ``count`` tokens. Raises OutriderError for any trouble, junk included."""
@@ -131,7 +132,7 @@ class Generation:
     span: Span
     totals: Totals = field(default_factory=Totals)
 
-    async def rounds(self) -> AsyncIterator[Round]:
+    async def rounds(self) -> AsyncGenerator[Round, None]:
         """Run rounds until the answer is finished."""
         while self.answer.finished is None:
             number = self.totals.rounds

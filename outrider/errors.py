@@ -5,6 +5,7 @@ later, UNAVAILABLE another replica now, ABORTED the same request again when the 
 not know gRPC beyond the names of its codes: ``status.py`` speaks it.
 """
 
+
 class OutriderError(Exception):
     """Base of every error that crosses a service border. ``reason`` is its stable, machine-readable name."""
 
@@ -90,7 +91,9 @@ CODES: dict[type[OutriderError], str] = {
 
 _BY_REASON = {error.reason: error for error in CODES}
 _BY_CODE: dict[str, type[OutriderError]] = {
-    code: error for error, code in CODES.items() if code not in ("INVALID_ARGUMENT", "INTERNAL", "FAILED_PRECONDITION", "ABORTED")
+    code: error
+    for error, code in CODES.items()
+    if code not in ("INVALID_ARGUMENT", "INTERNAL", "FAILED_PRECONDITION", "ABORTED")
 }
 
 

@@ -40,7 +40,11 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
             return handler
         if handler.response_streaming:
             guarded: Any = _guard_stream(handler.stream_stream or handler.unary_stream, details.method)
-            factory = grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
+            factory = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_stream_rpc_method_handler
+            )
         else:
             guarded = _guard_unary(handler.unary_unary, details.method)
             factory = grpc.unary_unary_rpc_method_handler

@@ -35,14 +35,16 @@ def to_status(error: Exception) -> grpc.Status:
     """The status that a server ends a call with. What is not ours says nothing of its inside."""
     known = error if isinstance(error, OutriderError) else OutriderError("internal error")
     code = code_pb2.Code.Value(code_of(known))
-    return rpc_status.to_status(status_pb2.Status(code=code, message=known.message, details=_packed(_details(known))))
+    message = status_pb2.Status(code=code, message=known.message, details=_packed(_details(known)))
+    status: grpc.Status = rpc_status.to_status(message)
+    return status
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:
     """The error that a call ended with, as the class that the server raised."""
     message = error.details() or error.code().name
     reason = field = ""
-    status = rpc_status.from_call(error)  # type: ignore[arg-type]
+    status = rpc_status.from_call(error)
     for box in status.details if status else ():
         info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
         if box.Unpack(info) and info.domain == DOMAIN:

@@ -4,11 +4,11 @@ import os
 import sys
 from typing import Any
 
-from target_service.service import NAME, TargetService
 from outrider import telemetry
 from outrider.inference.process import main
 from outrider.inference.replica import Replica
 from outrider.v1.target_pb2_grpc import add_TargetServiceServicer_to_server
+from target_service.service import NAME, TargetService
 
 
 def _attach(replica: Replica, server: Any) -> None:

@@ -24,14 +24,17 @@ class Kernel(Protocol):
 
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: PackedPass, scale: float
-    ) -> torch.Tensor: ...
+    ) -> torch.Tensor:
+        """Attention of one layer: stores k and v, returns [T, H, D]."""
 
 
 class CpuKernel:
     """The compiled kernel over bit views of the caches; bfloat16 and float32."""
 
     def __init__(self, store: KVStore, layers: Sequence[LayerShape], dtype: torch.dtype) -> None:
-        self._bits, self._shift = (torch.uint16, np.uint32(16)) if dtype is torch.bfloat16 else (torch.uint32, np.uint32(0))
+        self._bits, self._shift = (
+            (torch.uint16, np.uint32(16)) if dtype is torch.bfloat16 else (torch.uint32, np.uint32(0))
+        )
         self._caches = [(self._view(k), self._view(v)) for k, v in zip(store.keys, store.values, strict=True)]
         self._layers = layers
 
@@ -41,12 +44,21 @@ class CpuKernel:
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: PackedPass, scale: float
     ) -> torch.Tensor:
+        """Attention of one layer: stores k and v, returns [T, H, D]."""
         keys, values = self._caches[layer]
         attention_cpu.write_rows(self._view(k), self._view(v), keys, values, plan.blocks, plan.offsets)
         out = torch.zeros(q.shape, dtype=q.dtype)
         window = self._layers[layer].window
         attention_cpu.attend(
-            self._view(q), keys, values, self._view(out), plan.segments, plan.tables, np.float32(scale), window, self._shift
+            self._view(q),
+            keys,
+            values,
+            self._view(out),
+            plan.segments,
+            plan.tables,
+            np.float32(scale),
+            window,
+            self._shift,
         )
         return out
 
@@ -68,6 +80,7 @@ class TorchKernel:
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: PackedPass, scale: float
     ) -> torch.Tensor:
+        """Attention of one layer: stores k and v, returns [T, H, D]."""
         self._write(layer, k, v, plan)
         out = torch.zeros_like(q)
         for (first, rows, start), table in zip(plan.segments.tolist(), plan.tables.tolist(), strict=True):
@@ -111,5 +124,5 @@ class PagedAttention:
         """q [1, H, T, D], k and v [1, V, T, D] -> [1, T, H, D]."""
         if self._plan is None:
             raise RuntimeError("the model was called outside a pass")
-        packed = (x[0].transpose(0, 1) for x in (q, k, v))
-        return self._kernel(module.layer_idx, *packed, self._plan, scaling)[None], None
+        rows_q, rows_k, rows_v = (x[0].transpose(0, 1) for x in (q, k, v))
+        return self._kernel(module.layer_idx, rows_q, rows_k, rows_v, self._plan, scaling)[None], None

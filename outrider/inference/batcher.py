@@ -1,7 +1,9 @@
 """The thread that owns the engine, and the bridge to it from an event loop.
 
-Handlers await ``run``; everything that touches the engine happens on the thread, between passes. It does not
-know what a job is for.
+Handlers await ``run``; everything that touches the engine happens on the thread, between passes, from the
+loading of the model on: a second thread that ever computed would leave a second pool of workers behind, and
+OpenMP lets oversubscribed pools sleep at every barrier (measured: passes half as fast). It does not know what
+a job is for.
 """
 
 import asyncio
@@ -31,15 +33,17 @@ def _post(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], valu
 class Batcher:
     """Feeds an engine from any number of tasks of one event loop."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
         self._commands: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._closed = False
 
-    def start(self) -> None:
-        """Start the engine's thread."""
+    async def start(self, build: Callable[[], Engine]) -> Engine:
+        """Start the thread and build the engine on it. Raises what ``build`` raises."""
         self._thread.start()
+        self._engine = await self.call(build)
+        return self._engine
 
     def close(self) -> None:
         """Stop the thread after the pass that runs; rounds still in the engine end with Unavailable."""
@@ -62,7 +66,7 @@ class Batcher:
                 future.set_result(outcome)
 
         job = Job(session_id, claim, program, lambda outcome: _post(loop, settle, outcome), trace)
-        self._send(lambda: self._engine.submit(job))
+        self._send(lambda: self._live.submit(job))
         try:
             return await future
         finally:
@@ -70,7 +74,7 @@ class Batcher:
 
     async def release(self, session_id: str) -> bool:
         """Forget a session."""
-        return await self.call(lambda: self._engine.release(session_id))
+        return bool(await self.call(lambda: self._live.release(session_id)))
 
     async def call(self, function: Callable[[], Any]) -> Any:
         """Run a function on the engine's thread, between passes."""
@@ -93,19 +97,27 @@ class Batcher:
             raise Unavailable("the engine has stopped")
         self._commands.put(command)
 
+    @property
+    def _live(self) -> Engine:
+        if self._engine is None:
+            raise Unavailable("the engine is still loading")
+        return self._engine
+
     def _loop(self) -> None:
-        while True:
-            if not self._take_commands():
-                self._engine.abort(Unavailable("the replica is stopping"))
-                return
-            if self._engine.idle:
-                self._engine.expire()
+        while self._take_commands():
+            engine = self._engine
+            if engine is None:
                 continue
-            self._engine.step()
+            if engine.idle:
+                engine.expire()
+            else:
+                engine.step()
+        if self._engine is not None:
+            self._engine.abort(Unavailable("the replica is stopping"))
 
     def _take_commands(self) -> bool:
         """Run what is queued; wait for something when the engine has nothing to do. False ends the thread."""
-        wait = self._engine.idle
+        wait = self._engine is None or self._engine.idle
         while True:
             try:
                 command = self._commands.get(block=wait, timeout=_SWEEP_S)

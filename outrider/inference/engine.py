@@ -7,7 +7,7 @@ it (design I6). It does not know gRPC, asyncio or what a round is for: that is t
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ class EngineOptions:
     """Time to live of idle sessions in seconds, and the rows of a pass."""
 
     session_ttl_s: float = 900.0
-    budget: RowBudget = RowBudget()
+    budget: RowBudget = field(default_factory=RowBudget)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,9 @@ class BlockTable:
     def _writes_shared_block(self, length: int) -> bool:
         """Whether growing to ``length`` writes into a block that another table holds too."""
         partial = self.length % self._block_size
-        return bool(partial and length > self.length and self._pool.holders(self.blocks[self._count(self.length) - 1]) > 1)
+        return bool(
+            partial and length > self.length and self._pool.holders(self.blocks[self._count(self.length) - 1]) > 1
+        )
 
     def missing(self, length: int) -> int:
         """Blocks to allocate before ``length`` positions can be written."""

@@ -28,9 +28,7 @@ class LayerShape:
 class KVStore:
     """Keys [N, V, D, B] and values [N, V, B, D] of every layer, allocated once."""
 
-    def __init__(
-        self, layers: Sequence[LayerShape], num_blocks: int, dtype: torch.dtype, device: torch.device
-    ) -> None:
+    def __init__(self, layers: Sequence[LayerShape], num_blocks: int, dtype: torch.dtype, device: torch.device) -> None:
         self.keys = [
             torch.zeros(num_blocks, s.kv_heads, s.head_dim, BLOCK_SIZE, dtype=dtype, device=device) for s in layers
         ]

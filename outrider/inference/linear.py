@@ -30,7 +30,7 @@ class PackedLinear(nn.Module):
 
 def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     """Whether packed products exist for this dtype and device."""
-    return device.type == "cpu" and dtype in (torch.bfloat16, torch.float32) and torch.backends.mkldnn.is_available()
+    return device.type == "cpu" and dtype in (torch.bfloat16, torch.float32) and torch._C._has_mkldnn
 
 
 def pack_linears(model: nn.Module) -> int:

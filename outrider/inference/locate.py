@@ -17,6 +17,6 @@ def model_folder(model: str) -> str:
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise FileNotFoundError(f"model {model!r}: no such folder, and no Hugging Face id of the form owner/name")
     try:
-        return snapshot_download(model, allow_patterns=list(_WANTED))
+        return str(snapshot_download(model, allow_patterns=list(_WANTED)))
     except Exception as error:
         raise OSError(f"model {model!r} is no folder and could not be fetched: {error}") from error

@@ -93,7 +93,9 @@ class ModelRunner:
         per_block = sum(layer.bytes_per_block(dtype) for layer in self.layers)
         blocks = self.options.kv_bytes // per_block
         if blocks < 2:
-            raise IncompatibleReplica(f"a KV budget of {self.options.kv_bytes} bytes holds no two blocks of {per_block} bytes")
+            raise IncompatibleReplica(
+                f"a KV budget of {self.options.kv_bytes} bytes holds no two blocks of {per_block} bytes"
+            )
         return blocks
 
     def _kernel(self, dtype: torch.dtype) -> Kernel:

@@ -13,7 +13,11 @@ import torch
 from outrider.errors import IncompatibleReplica
 from outrider.inference.kv_store import LayerShape
 
-_UNSUPPORTED = {"s_aux": "attention sinks", "softcap": "soft-capped attention scores", "position_bias": "a position bias"}
+_UNSUPPORTED = {
+    "s_aux": "attention sinks",
+    "softcap": "soft-capped attention scores",
+    "position_bias": "a position bias",
+}
 
 
 class _Recorder:

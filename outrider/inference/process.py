@@ -19,7 +19,7 @@ Attach = Callable[[Replica, Any], None]
 
 async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attach: Attach) -> None:
     stopped = asyncio.create_task(wait_for_signal())
-    loading = asyncio.create_task(asyncio.to_thread(load_replica, config, span_name))
+    loading = asyncio.create_task(load_replica(config, span_name))
     await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
     if stopped.done():
         log.info("%s while loading; stopping", stopped.result())

@@ -19,6 +19,7 @@ from outrider.config import ReplicaConfig
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
 from outrider.inference.invariance import calibrate
+from outrider.inference.locate import model_folder
 from outrider.inference.model import ModelOptions, ModelRunner
 from outrider.inference.schedule import RowBudget
 from outrider.inference.threads import available_threads
@@ -47,20 +48,18 @@ def _hardware(device: torch.device) -> str:
     return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {torch.get_num_threads()} threads"
 
 
-def describe(
-    runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, max_draft_tokens: int
-) -> ReplicaFacts:
+def describe(runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, config: ReplicaConfig) -> ReplicaFacts:
     """The handshake of a loaded model."""
     return ReplicaFacts(
         incarnation=secrets.randbits(64),
-        model_id=runner.options.model,
+        model_id=config.model,
         tokenizer_fingerprint=tokenizer.fingerprint,
         vocab_size=min(tokenizer.vocab_size, runner.logit_width),
         eos_token_ids=runner.eos_token_ids,
         max_positions=runner.max_positions,
         row_invariant=row_invariant,
         kv_capacity_tokens=runner.num_blocks * runner.block_size,
-        max_draft_tokens=max_draft_tokens,
+        max_draft_tokens=config.max_draft_tokens,
         numerics=Numerics(
             hardware=_hardware(runner.device),
             build=f"torch {torch.__version__}",
@@ -86,28 +85,42 @@ def _pass_tracer(span_name: str) -> Any:
     return observe
 
 
-def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
-    """Load the model, calibrate its passes and start its engine. Takes seconds; blocks."""
-    started = time.monotonic()
+def _load(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
+    """Load the model and calibrate its passes."""
     torch.set_num_threads(config.threads or available_threads())
-    torch.set_num_interop_threads(1)
-    runner = ModelRunner(
-        ModelOptions(config.model, config.dtype, config.device, config.kv_bytes, config.trust_remote_code)
-    )
-    facts = describe(runner, Tokenizer.load(config.model), calibrate(runner), config.max_draft_tokens)
+    folder = model_folder(config.model)
+    runner = ModelRunner(ModelOptions(folder, config.dtype, config.device, config.kv_bytes, config.trust_remote_code))
+    facts = describe(runner, Tokenizer.load(folder), calibrate(runner), config)
     if not facts.row_invariant:
         log.warning("passes of different sizes give different bits on this path; equal text is not guaranteed")
-    engine = Engine(runner, EngineOptions(config.session_ttl_s, RowBudget(config.max_rows)), _pass_tracer(span_name))
-    batcher = Batcher(engine)
-    batcher.start()
+    return runner, facts
+
+
+async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
+    """Load the model on the engine's thread and start serving rounds. Takes seconds, without blocking the loop."""
+    started = time.monotonic()
+    described: list[ReplicaFacts] = []
+
+    def build() -> Engine:
+        runner, facts = _load(config)
+        described.append(facts)
+        return Engine(runner, EngineOptions(config.session_ttl_s, RowBudget(config.max_rows)), _pass_tracer(span_name))
+
+    batcher = Batcher()
+    engine = await batcher.start(build)
+    replica = Replica(described[0], engine, batcher)
+    _log_loaded(replica.facts, time.monotonic() - started)
+    return replica
+
+
+def _log_loaded(facts: ReplicaFacts, seconds: float) -> None:
     log.info(
         "loaded %s in %.1f s: %s, %s, %s; row invariant: %s; KV cache of %d tokens",
         facts.model_id,
-        time.monotonic() - started,
+        seconds,
         facts.numerics.dtype,
         facts.numerics.hardware,
         facts.numerics.path,
         facts.row_invariant,
         facts.kv_capacity_tokens,
     )
-    return Replica(facts, engine, batcher)

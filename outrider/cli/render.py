@@ -1,0 +1,105 @@
+"""How answers look in a terminal: plain text, or each token coloured by its fate.
+
+Accepted green, rejected red and struck through, the target's own token after them blue (the correction) or
+magenta (the bonus). Without colours rejected tokens stand in [-brackets-].
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from outrider.tokenizer import Tokenizer
+from outrider.v1 import orchestrator_pb2 as pb
+
+LEGEND = "[green]accepted[/green] [red strike]rejected[/red strike] [blue]correction[/blue] [magenta]bonus[/magenta]"
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Texts of single tokens; their numbers when the tokenizer's files are not on this machine."""
+
+    tokenizer: Tokenizer | None
+
+    @classmethod
+    def of_model(cls, folder: str) -> "Vocabulary":
+        """The vocabulary of a model folder, if it is here."""
+        here = (Path(folder) / "tokenizer.json").is_file()
+        return cls(Tokenizer.load(folder) if here else None)
+
+    def text(self, tokens: list[int]) -> str:
+        """The tokens as text."""
+        if self.tokenizer is None:
+            return "".join(f"<{token}>" for token in tokens)
+        return str(self.tokenizer.fast.decode(tokens, skip_special_tokens=True))
+
+
+def print_round(console: Console, vocabulary: Vocabulary, delta: pb.Delta) -> None:
+    """One round's tokens, coloured by fate; rejected tokens in marks where there are no colours."""
+    block, accepted = list(delta.round.draft_tokens), delta.round.num_accepted
+    emitted = list(delta.token_ids)
+    kept, own = emitted[:accepted], emitted[accepted:]
+    rejected = vocabulary.text(block[accepted:])
+    own_style = "magenta" if accepted == len(block) and block else "blue" if block else "default"
+    console.print(f"[green]{escape(vocabulary.text(kept))}[/green]", end="")
+    if rejected:
+        marked = rejected if console.color_system else f"[-{rejected}-]"
+        console.print(f"[red strike]{escape(marked)}[/red strike]", end="")
+    console.print(f"[{own_style}]{escape(vocabulary.text(own))}[/{own_style}]", end="")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an answer cost; definitions as in the README."""
+
+    tokens: int
+    prompt_tokens: int
+    seconds: float
+    first_s: float
+    rounds: int
+    proposed: int
+    accepted: int
+    draft_faults: int
+    reason: str
+
+    @property
+    def acceptance_rate(self) -> float:
+        """accepted / proposed; 0 when nothing was proposed."""
+        return self.accepted / self.proposed if self.proposed else 0.0
+
+    @property
+    def mean_accepted_length(self) -> float:
+        """emitted / rounds, the target's own token included."""
+        return self.tokens / self.rounds if self.rounds else 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens of the answer per second of the whole request."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "finish_reason": self.reason,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.tokens,
+            "seconds": round(self.seconds, 4),
+            "time_to_first_token_s": round(self.first_s, 4),
+            "tokens_per_second": round(self.tokens_per_s, 2),
+            "rounds": self.rounds,
+            "proposed": self.proposed,
+            "accepted": self.accepted,
+            "acceptance_rate": round(self.acceptance_rate, 4),
+            "mean_accepted_length": round(self.mean_accepted_length, 4),
+            "draft_faults": self.draft_faults,
+        }
+
+    def line(self) -> str:
+        """One line for a person."""
+        return (
+            f"{self.tokens} tokens in {self.seconds:.2f} s ({self.tokens_per_s:.1f} tok/s, first after "
+            f"{self.first_s * 1000:.0f} ms), {self.rounds} rounds of {self.mean_accepted_length:.2f} tokens, "
+            f"{self.accepted} of {self.proposed} draft tokens accepted ({self.acceptance_rate:.0%})"
+        )

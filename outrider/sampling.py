@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from outrider.errors import InvalidArgument
 
 MAX_SEED = 2**64 - 1
-MIN_TEMPERATURE = 1e-5
+MIN_TEMPERATURE = 9.999999747378752e-06  # 0.00001 as the wire's single precision holds it
 MAX_TEMPERATURE = 100.0
 MAX_TOP_K = 2**31 - 1
 
@@ -27,7 +27,7 @@ class SamplingParams:
     def __post_init__(self) -> None:
         greedy = self.temperature == 0
         if not (greedy or MIN_TEMPERATURE <= self.temperature <= MAX_TEMPERATURE):
-            allowed = f"0 (greedy) or {MIN_TEMPERATURE} to {MAX_TEMPERATURE:g}"
+            allowed = f"0 (greedy) or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"
             raise InvalidArgument("sampling.temperature", f"must be {allowed}, got {self.temperature}")
         if not 0 <= self.top_k <= MAX_TOP_K:
             raise InvalidArgument("sampling.top_k", f"must be 0 (all) to {MAX_TOP_K}, got {self.top_k}")

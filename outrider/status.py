@@ -44,11 +44,16 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:
     """The error that a call ended with, as the class that the server raised."""
     message = error.details() or error.code().name
     reason = field = ""
+    retry_after_s: float | None = None
     status = rpc_status.from_call(error)
     for box in status.details if status else ():
-        info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+        info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
         if box.Unpack(info) and info.domain == DOMAIN:
             reason = info.reason
         elif box.Unpack(bad) and bad.field_violations:
             field = bad.field_violations[0].field
-    return rebuild(error.code().name, message, reason, field)
+        elif box.Unpack(retry):
+            retry_after_s = retry.retry_delay.ToNanoseconds() / 1e9
+    rebuilt = rebuild(error.code().name, message, reason, field)
+    rebuilt.retry_after_s = retry_after_s
+    return rebuilt

@@ -7,6 +7,7 @@ choices. The output therefore cannot depend on the draft (Daliri et al., arXiv 2
 sampling and an empty block are this one path. It does not know models, caches or sessions.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ PROCESSORS: tuple[Processor, ...] = (_scale_by_temperature, _keep_min_p, _keep_t
 def _greedy(logits: torch.Tensor, position: int) -> int:
     """Argmax, lowest id on a tie. NaN counts as the largest, so one look at the winner finds every bad row."""
     token = int(logits.argmax())
-    if not bool(torch.isfinite(logits[token])):
+    if not math.isfinite(float(logits[token])):
         raise NonFiniteLogits(f"the model gave no finite logits at position {position}")
     return token
 

@@ -1,7 +1,7 @@
 """A small client of the orchestrator for the commands: one request, a stream of events, errors of our own."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
@@ -89,7 +89,13 @@ class Client:
 
     async def generate(self, ask: Ask) -> AsyncGenerator[Event, None]:
         """The events of one answer."""
-        call = self._stub.Generate(ask.message())
+        async with aclosing(self.generate_raw(ask.message())) as events:
+            async for event in events:
+                yield event
+
+    async def generate_raw(self, request: orchestrator_pb2.GenerateRequest) -> AsyncGenerator[Event, None]:
+        """The events of one answer to a request as it goes over the wire."""
+        call = self._stub.Generate(request)
         try:
             async for event in call:
                 yield event

@@ -52,6 +52,7 @@ class Service:
     address: str
     log: Path
     variables: dict[str, str]
+    arguments: tuple[str, ...] = ()
     process: asyncio.subprocess.Process | None = None
 
     def log_tail(self) -> str:
@@ -67,6 +68,7 @@ class Service:
                 sys.executable,
                 "-m",
                 self.module,
+                *self.arguments,
                 env={**environment, **self.variables},
                 stdout=log,
                 stderr=log,

@@ -6,7 +6,6 @@ are wanted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,36 +51,33 @@ def padded_count(rows: int, multiple: int) -> int:
     return -(-rows // multiple) * multiple
 
 
-def _table_array(segments: Sequence[Segment]) -> Ints:
-    tables = np.zeros((len(segments), max(len(s.blocks) for s in segments)), np.int32)
-    for row, segment in enumerate(segments):
-        tables[row, : len(segment.blocks)] = segment.blocks
-    return tables
-
-
 def pack(segments: Sequence[Segment], block_size: int, multiple: int) -> PackedPass:
     """Lay segments side by side and pad rows and wanted rows to a multiple."""
-    counts = [len(s.tokens) for s in segments]
-    ends = np.cumsum(counts)
-    total = padded_count(int(ends[-1]), multiple)
-    arrays: dict[str, Any] = {name: np.zeros(total, np.int64) for name in ("tokens", "positions")}
-    blocks, offsets = np.full(total, PADDING, np.int32), np.zeros(total, np.int32)
+    tokens: list[int] = []
+    positions: list[int] = []
+    blocks: list[int] = []
     wanted: list[int] = []
-    for segment, end, count in zip(segments, ends, counts, strict=True):
-        rows = slice(int(end) - count, int(end))
-        positions = np.arange(segment.start, segment.start + count)
-        arrays["tokens"][rows] = segment.tokens
-        arrays["positions"][rows] = positions
-        blocks[rows] = np.asarray(segment.blocks, np.int32)[positions // block_size]
-        offsets[rows] = positions % block_size
-        wanted.extend(range(int(end) - segment.wanted, int(end)))
-    wanted.extend([0] * (padded_count(len(wanted), multiple) - len(wanted)))
-    borders = [(end - count, count, s.start) for s, end, count in zip(segments, ends, counts, strict=True)]
+    borders: list[tuple[int, int, int]] = []
+    for segment in segments:
+        span = range(segment.start, segment.start + len(segment.tokens))
+        borders.append((len(tokens), len(span), segment.start))
+        tokens.extend(segment.tokens)
+        positions.extend(span)
+        blocks.extend(segment.blocks[position // block_size] for position in span)
+        wanted.extend(range(len(tokens) - segment.wanted, len(tokens)))
+    padding = padded_count(len(tokens), multiple) - len(tokens)
+    places = np.array([*positions, *[0] * padding], np.int64)
     return PackedPass(
-        segments=np.asarray(borders, np.int32),
+        tokens=np.array([*tokens, *[0] * padding], np.int64),
+        positions=places,
+        segments=np.array(borders, np.int32),
         tables=_table_array(segments),
-        blocks=blocks,
-        offsets=offsets,
-        wanted=np.asarray(wanted, np.int64),
-        **arrays,
+        blocks=np.array([*blocks, *[PADDING] * padding], np.int32),
+        offsets=(places % block_size).astype(np.int32),
+        wanted=np.array([*wanted, *[0] * (padded_count(len(wanted), multiple) - len(wanted))], np.int64),
     )
+
+
+def _table_array(segments: Sequence[Segment]) -> Ints:
+    longest = max(len(segment.blocks) for segment in segments)
+    return np.array([[*s.blocks, *[0] * (longest - len(s.blocks))] for s in segments], np.int32)

@@ -16,7 +16,7 @@ from outrider.cli.demo import demo as run_demo
 from outrider.cli.doctor import local_findings, remote_findings
 from outrider.cli.models import chosen_pair, prepare_default
 from outrider.cli.render import LEGEND, Vocabulary, print_round
-from outrider.cli.stack import StackError, StackOptions
+from outrider.cli.stack import StackError, StackOptions, is_serving
 from outrider.cli.up import up as run_up
 from outrider.errors import OutriderError
 from outrider.home import models_folder
@@ -174,6 +174,13 @@ def prepare() -> None:
     """Make the default pair: SmolLM2-135M-Instruct and its distilled draft."""
     prepare_default(os.environ)
     stderr.print(f"the default pair is in {models_folder(os.environ)}")
+
+
+@app.command()
+def health(address: Address = DEFAULT_ADDRESS) -> None:
+    """Exit with 0 when the service at an address says that it serves. For probes."""
+    if not _run(is_serving(address)):
+        fail(f"{address} does not serve")
 
 
 @app.command()

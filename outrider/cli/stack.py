@@ -82,18 +82,9 @@ class Service:
             code = self.process.returncode
             raise StackError(f"the {self.name} ended with code {code}; the end of {self.log}:\n{self.log_tail()}")
 
-    async def serving(self) -> bool:
-        """Whether its health check says SERVING."""
-        async with grpc.aio.insecure_channel(self.address) as channel:
-            try:
-                answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
-            except grpc.aio.AioRpcError:
-                return False
-        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
-
     async def wait_ready(self) -> None:
         """Return when it serves. Raises StackError when it ends first."""
-        while not await self.serving():
+        while not await is_serving(self.address):
             self.check_alive()
             await asyncio.sleep(_POLL_S)
 
@@ -108,6 +99,16 @@ class Service:
         except TimeoutError:
             self.process.kill()
             await self.process.wait()
+
+
+async def is_serving(address: str) -> bool:
+    """Whether the health check of the server at an address says SERVING."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        try:
+            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
+        except grpc.aio.AioRpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def free_port(host: str) -> int:

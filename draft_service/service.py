@@ -35,8 +35,8 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         if not 1 <= request.max_draft_tokens <= facts.max_draft_tokens:
             allowed = f"must be 1 to {facts.max_draft_tokens}, got {request.max_draft_tokens}"
             raise InvalidArgument("max_draft_tokens", allowed)
-        room = facts.max_positions - claim.end + 1
-        if room < 1:  # a draft with a shorter context than the target has nothing to say any more
+        room = min(facts.max_positions, facts.kv_capacity_tokens) - claim.end + 1
+        if room < 1:  # a draft with less room than the target has nothing to say any more
             return draft_pb2.ProposeResponse(
                 round=request.round, block=draft_pb2.Block(), incarnation=facts.incarnation
             )

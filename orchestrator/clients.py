@@ -22,6 +22,8 @@ from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, targe
 from outrider.wire import ReplicaFacts, check_tokens, facts_from_pb, sampling_to_pb, timings_from_pb
 
 _HANDSHAKE_S = 2.0
+_CATCH_UP_S_PER_TOKEN = 0.002
+"""Added to the longest wait for each token that the replica has to catch up with: a long prompt is no hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,14 @@ class RoundStream:
 
     async def ask(self, request: Any) -> Any:
         """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised."""
+        patience = self._timeout + len(request.tokens) * _CATCH_UP_S_PER_TOKEN
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(patience):
                 await self._call.write(request)
                 response = await self._call.read()
         except TimeoutError:
             self.close()
-            raise Unavailable(f"no answer within {self._timeout:g} s") from None
+            raise Unavailable(f"no answer within {patience:g} s") from None
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
         except asyncio.InvalidStateError:

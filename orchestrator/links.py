@@ -13,7 +13,7 @@ from opentelemetry.trace import Span
 from orchestrator.clients import DraftStream, StreamOptions, TargetStream
 from orchestrator.pools import Member, State
 from orchestrator.session import Proposal, Verdict
-from outrider.errors import DeadlineExceeded, OutriderError, Unavailable
+from outrider.errors import DeadlineExceeded, InvalidArgument, OutriderError, ResourceExhausted, Unavailable
 from outrider.tokens import CacheMiss, Claim
 
 
@@ -27,6 +27,10 @@ def _fresh(options: StreamOptions, opened: float) -> StreamOptions:
     return dataclasses.replace(options, deadline_s=left)
 
 
+_REFUSALS = (InvalidArgument, ResourceExhausted)
+"""What a draft answers when this one session does not suit it; it may serve others well."""
+
+
 class DraftLink:
     """A session's way to the draft; implements ``session.Draft``."""
 
@@ -35,11 +39,12 @@ class DraftLink:
         self._options = options
         self._opened = time.monotonic()
         self._stream: DraftStream | None = None
+        self._refused = False
 
     @property
     def available(self) -> bool:
         """Whether the draft is worth asking now."""
-        return self._member.state is State.READY
+        return self._member.state is State.READY and not self._refused
 
     async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
         """A block, or any error: then the member backs off and the stream is gone."""
@@ -51,7 +56,8 @@ class DraftLink:
             answer = await self._stream.propose(number, claim, count, span)
         except OutriderError as error:
             self.close()
-            if not isinstance(error, DeadlineExceeded):
+            self._refused = isinstance(error, _REFUSALS)
+            if not isinstance(error, (*_REFUSALS, DeadlineExceeded)):
                 self._member.failed(error.message)
             raise
         self._member.succeeded()

@@ -138,7 +138,7 @@ def read_turn(request: orchestrator_pb2.GenerateRequest, config: OrchestratorCon
         max_new_tokens=max_new_tokens,
         stops=_read_stops(list(request.stop)),
         stop_token_ids=check_tokens("stop_token_ids", request.stop_token_ids, vocab_size),
-        speculation=_read_speculation(request.speculation, config.max_draft_tokens),
+        speculation=_read_speculation(request.speculation, min(config.max_draft_tokens, most_draft_tokens)),
         logprobs=request.logprobs,
         keep_session=request.keep_session,
         ignore_eos=request.ignore_eos,

@@ -98,7 +98,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
         facts = self._target_facts()
-        turn = read_turn(request, self._config, facts.vocab_size)
+        turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
         span = telemetry.tracer().start_span(
             telemetry.SPAN_GENERATE,
             context=telemetry.from_metadata(context.invocation_metadata()),

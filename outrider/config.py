@@ -5,6 +5,7 @@ command line do.
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -33,7 +34,14 @@ def _parse_bool(text: str) -> bool:
         raise ValueError("true or false") from None
 
 
-def _number(kind: type, name: str) -> Callable[[str], Any]:
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if math.isnan(value):
+        raise ValueError  # it would be inside any bounds
+    return value
+
+
+def _number(kind: Callable[[str], Any], name: str) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         try:
             return kind(text)
@@ -46,13 +54,13 @@ def _number(kind: type, name: str) -> Callable[[str], Any]:
 _PARSERS: dict[Any, Callable[[str], Any]] = {
     str: str,
     int: _number(int, "a whole number"),
-    float: _number(float, "a number"),
+    float: _number(_parse_float, "a number"),
     bool: _parse_bool,
 }
 
 
 def setting(default: Any = dataclasses.MISSING, *, parse: Callable[[str], Any] | None = None, **bounds: Any) -> Any:
-    """A field with bounds: ``least``, ``most`` or ``choices``, checked for given and default values alike."""
+    """A field with bounds: ``least``, ``most`` or ``choices``, checked for values that are given."""
     return dataclasses.field(default=default, metadata={"parse": parse, **bounds})
 
 
@@ -113,3 +121,9 @@ class ReplicaConfig:
     """Seconds that running streams get to end after SIGTERM."""
     trust_remote_code: bool = setting(False)
     """Whether code that a model's repository ships may run."""
+
+    def __post_init__(self) -> None:
+        if self.max_draft_tokens >= self.max_rows:  # a block is verified in one pass: its tokens and one more
+            raise ConfigError(
+                f"{PREFIX}MAX_DRAFT_TOKENS={self.max_draft_tokens}: must be below {PREFIX}MAX_ROWS={self.max_rows}"
+            )

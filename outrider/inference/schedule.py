@@ -11,7 +11,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class RowBudget:
     """rows: most rows of a pass. short: pending rows up to which a job counts as short.
-    prompt_floor: rows that the oldest prompt gets however many short jobs there are."""
+    prompt_floor: rows that the oldest prompt gets however many short jobs there are; more when the rows whose
+    logits it wants are more, because those share one pass."""
 
     rows: int = 256
     short: int = 32
@@ -29,12 +30,13 @@ def rows_per_job(jobs: Sequence[tuple[int, int]], budget: RowBudget) -> list[int
     """Rows that each (pending, wanted) job gets in the next pass, in the order given (oldest first)."""
     granted = [0] * len(jobs)
     prompts = [i for i, (pending, _) in enumerate(jobs) if pending > budget.short]
-    room = budget.rows - (budget.prompt_floor if prompts else 0)
+    floor = min(budget.rows, max(budget.prompt_floor, jobs[prompts[0]][1])) if prompts else 0
+    room = budget.rows - floor
     for i, (pending, _) in enumerate(jobs):
         if pending <= budget.short and pending <= room:
             granted[i] = pending
             room -= pending
-    room += budget.prompt_floor if prompts else 0
+    room += floor
     for i in prompts:
         granted[i] = _chunk(*jobs[i], room)
         room -= granted[i]

@@ -1,0 +1,386 @@
+"""The engine over a scripted runner: claims, sharing, pressure, cancellation and failures, and nothing leaks."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.errors import Cancelled, InvalidArgument, OutriderError, ResourceExhausted, Unavailable
+from outrider.inference.engine import Engine, EngineOptions, PassRecord
+from outrider.inference.program import Done, More
+from outrider.inference.schedule import RowBudget
+from outrider.tokens import CacheMiss, Claim
+from tests.unit.scripted import (
+    VOCAB,
+    Inbox,
+    ScriptedRunner,
+    Steps,
+    claim_of,
+    continuation,
+    drain,
+    next_token,
+    submit,
+)
+
+PROMPT = (3, 1, 4, 1, 5, 9, 2)
+
+
+def run(engine: Engine, session_id: str, claim: Claim, program: Steps | None = None) -> Inbox:
+    """One round from beginning to end."""
+    _, inbox = submit(engine, session_id, claim, program)
+    drain(engine)
+    return inbox
+
+
+def cached(engine: Engine, session_id: str) -> list[int]:
+    session = engine.sessions.get(session_id)
+    assert session is not None
+    return session.log.tokens
+
+
+def test_a_new_session_runs_its_tokens_and_keeps_them() -> None:
+    engine = Engine(ScriptedRunner())
+    outcome = run(engine, "a", claim_of(PROMPT)).outcome
+    assert (outcome.result, outcome.cached_len) == ([next_token(PROMPT)], len(PROMPT))
+    assert cached(engine, "a") == list(PROMPT)
+
+
+def test_a_second_round_runs_only_what_is_new() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner)
+    run(engine, "a", claim_of(PROMPT))
+    longer = [*PROMPT, 6, 5]
+    assert run(engine, "a", claim_of(longer, len(PROMPT))).outcome.result == [next_token(longer)]
+    assert runner.passes[-1].tokens.tolist() == [6, 5]
+
+
+def test_a_claim_of_an_unknown_session_is_a_miss_and_creates_nothing() -> None:
+    engine = Engine(ScriptedRunner())
+    outcome = run(engine, "a", claim_of(PROMPT, 4)).outcome
+    assert (outcome.result, outcome.cached_len) == (CacheMiss(0), 0)
+    assert len(engine.sessions) == 0
+
+
+def test_a_claim_longer_than_the_cache_is_a_miss_with_its_length_and_changes_nothing() -> None:
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(PROMPT))
+    outcome = run(engine, "a", claim_of([*PROMPT, 8, 8, 8], len(PROMPT) + 2)).outcome
+    assert outcome.result == CacheMiss(len(PROMPT))
+    assert cached(engine, "a") == list(PROMPT)
+
+
+def test_a_claim_of_other_tokens_is_a_miss_from_the_first() -> None:
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(PROMPT))
+    assert run(engine, "a", claim_of([7, *PROMPT[1:], 1], 5)).outcome.result == CacheMiss(0)
+
+
+def test_a_shorter_claim_cuts_the_cache_and_goes_on() -> None:
+    """Rollback is a length: what follows is computed as if the cut tokens had never been there."""
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(PROMPT))
+    other = [*PROMPT[:3], 11, 12]
+    assert run(engine, "a", claim_of(other, 3)).outcome.result == [next_token(other)]
+    assert cached(engine, "a") == other
+
+
+def test_resending_everything_to_a_known_session_starts_afresh() -> None:
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(PROMPT))
+    assert run(engine, "a", claim_of((9, 9))).outcome.result == [next_token((9, 9))]
+    assert cached(engine, "a") == [9, 9]
+
+
+def test_a_tail_gives_a_row_for_the_last_token_and_each_of_its_own() -> None:
+    engine = Engine(ScriptedRunner())
+    tail = [7, 8]
+    outcome = run(engine, "a", claim_of(PROMPT), Steps(tail, keep=len(PROMPT) + 1)).outcome
+    assert outcome.result == [next_token(PROMPT), next_token([*PROMPT, 7]), next_token([*PROMPT, 7, 8])]
+    assert cached(engine, "a") == [*PROMPT, 7]
+
+
+def test_a_growing_round_decodes_one_token_after_another() -> None:
+    engine = Engine(ScriptedRunner())
+    outcome = run(engine, "a", claim_of(PROMPT), Steps(growth=5)).outcome
+    assert outcome.result == continuation(PROMPT, 6)
+    assert outcome.cached_len == len(PROMPT) + 5
+    assert outcome.timings.passes == 6
+
+
+def test_a_long_prompt_is_cut_into_chunks_with_the_same_result() -> None:
+    runner = ScriptedRunner()
+    engine = Engine(runner, EngineOptions(budget=RowBudget(rows=16, short=4, prompt_floor=4)))
+    prompt = [token % VOCAB for token in range(100)]
+    assert run(engine, "a", claim_of(prompt)).outcome.result == [next_token(prompt)]
+    assert len(runner.passes) == 7
+    assert all(plan.rows <= 16 for plan in runner.passes)
+
+
+def test_rounds_of_different_sessions_share_a_pass() -> None:
+    runner = ScriptedRunner()
+    engine = Engine(runner)
+    prompts = {name: [i, *PROMPT] for i, name in enumerate("abcdef")}
+    inboxes = {name: submit(engine, name, claim_of(prompt))[1] for name, prompt in prompts.items()}
+    engine.step()
+    assert len(runner.passes) == 1
+    assert {n: i.outcome.result for n, i in inboxes.items()} == {n: [next_token(p)] for n, p in prompts.items()}
+
+
+def test_two_rounds_of_one_session_wait_for_each_other() -> None:
+    """The second sees the cache that the first one leaves."""
+    engine = Engine(ScriptedRunner())
+    _, first = submit(engine, "a", claim_of(PROMPT), Steps(growth=3))
+    longer = [*PROMPT, *continuation(PROMPT, 3)]
+    _, second = submit(engine, "a", claim_of(longer, len(longer) - 1))
+    engine.step()
+    assert len(engine.sessions) == 1
+    assert (first.delivered, second.delivered) == ([], [])
+    drain(engine)
+    assert second.outcome.result == [next_token(longer)]
+
+
+def test_a_waiting_round_of_a_busy_session_does_not_hold_up_others() -> None:
+    engine = Engine(ScriptedRunner())
+    submit(engine, "a", claim_of(PROMPT), Steps(growth=5))
+    _, blocked = submit(engine, "a", claim_of(PROMPT))
+    _, other = submit(engine, "b", claim_of(PROMPT))
+    engine.step()
+    assert other.outcome.result == [next_token(PROMPT)]
+    assert blocked.delivered == []
+    drain(engine)
+
+
+def test_cancelling_between_passes_frees_the_session() -> None:
+    engine = Engine(ScriptedRunner())
+    job, inbox = submit(engine, "a", claim_of(PROMPT), Steps(growth=50))
+    engine.step()
+    assert engine.pool.held > 0
+    job.cancelled = True
+    engine.step()
+    assert isinstance(inbox.error, Cancelled)
+    assert (len(engine.sessions), engine.pool.held, engine.idle) == (0, 0, True)
+
+
+def test_cancelling_a_waiting_round_leaves_no_trace() -> None:
+    runner = ScriptedRunner()
+    engine = Engine(runner)
+    job, inbox = submit(engine, "a", claim_of(PROMPT))
+    job.cancelled = True
+    drain(engine)
+    assert (len(engine.sessions), inbox.delivered, runner.passes) == (0, [], [])
+
+
+def test_a_cancelled_round_lets_the_next_one_of_its_session_in() -> None:
+    engine = Engine(ScriptedRunner())
+    job, _ = submit(engine, "a", claim_of(PROMPT), Steps(growth=50))
+    _, second = submit(engine, "a", claim_of(PROMPT))
+    engine.step()
+    job.cancelled = True
+    drain(engine)
+    assert second.outcome.result == [next_token(PROMPT)]
+
+
+def test_under_pressure_idle_sessions_go_and_running_ones_finish() -> None:
+    """10 sessions of 4 blocks over a pool of 12 blocks: each finishes, and evictions made the room."""
+    engine = Engine(ScriptedRunner(num_blocks=12))
+    prompts = {str(i): [i % VOCAB, *PROMPT] for i in range(10)}
+    inboxes = {n: submit(engine, n, claim_of(p), Steps(growth=7))[1] for n, p in prompts.items()}
+    drain(engine)
+    assert {n: i.outcome.result for n, i in inboxes.items()} == {n: continuation(p, 8) for n, p in prompts.items()}
+    assert engine.sessions.evictions >= 7
+    assert engine.pool.free + engine.pool.held == 12
+
+
+def test_an_evicted_session_misses_and_is_rebuilt_by_resending() -> None:
+    engine = Engine(ScriptedRunner(num_blocks=4))
+    run(engine, "a", claim_of(PROMPT))
+    run(engine, "b", claim_of([1] * 13))
+    longer = [*PROMPT, 5]
+    miss = run(engine, "a", claim_of(longer, len(PROMPT))).outcome.result
+    assert miss == CacheMiss(0)
+    assert run(engine, "a", claim_of(longer, 0)).outcome.result == [next_token(longer)]
+
+
+def test_a_round_whose_session_is_the_only_idle_one_does_not_evict_itself() -> None:
+    engine = Engine(ScriptedRunner(num_blocks=4))
+    run(engine, "a", claim_of(PROMPT))
+    longer = [*PROMPT, *range(9)]
+    assert run(engine, "a", claim_of(longer, len(PROMPT))).outcome.result == [next_token(longer)]
+
+
+def test_a_round_that_can_never_fit_is_refused_at_once() -> None:
+    engine = Engine(ScriptedRunner(num_blocks=4))
+    assert isinstance(run(engine, "a", claim_of([1] * 17)).error, ResourceExhausted)
+    assert len(engine.sessions) == 0
+
+
+def test_a_round_beyond_the_context_is_refused_by_name() -> None:
+    engine = Engine(ScriptedRunner(max_positions=10))
+    error = run(engine, "a", claim_of([1] * 8), Steps((1, 2), growth=1)).error
+    assert isinstance(error, InvalidArgument)
+    assert error.field == "tokens"
+
+
+def test_a_round_may_fill_the_context_to_its_last_position() -> None:
+    engine = Engine(ScriptedRunner(max_positions=10))
+    assert run(engine, "a", claim_of([1] * 8), Steps((1,), growth=1)).outcome.cached_len == 10
+
+
+def test_a_failed_pass_fails_its_rounds_only_and_the_engine_goes_on() -> None:
+    runner = ScriptedRunner()
+    engine = Engine(runner)
+    run(engine, "kept", claim_of(PROMPT))
+    first, second = (submit(engine, name, claim_of(PROMPT))[1] for name in "ab")
+    runner.fail_next = True
+    drain(engine)
+    assert all(type(i.error) is OutriderError and "on fire" in str(i.error) for i in (first, second))
+    assert cached(engine, "kept") == list(PROMPT)
+    assert engine.sessions.get("a") is None
+    assert run(engine, "a", claim_of(PROMPT)).outcome.result == [next_token(PROMPT)]
+
+
+def test_bad_logits_fail_their_own_round_only() -> None:
+    runner = ScriptedRunner()
+    engine = Engine(runner)
+    runner.bad.add(PROMPT)
+    _, bad = submit(engine, "a", claim_of(PROMPT))
+    _, good = submit(engine, "b", claim_of([*PROMPT, 1]))
+    drain(engine)
+    assert isinstance(bad.error, ValueError)
+    assert good.outcome.result == [next_token([*PROMPT, 1])]
+    assert engine.sessions.get("a") is None
+
+
+def test_releasing_an_idle_session_frees_it_now() -> None:
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(PROMPT))
+    assert engine.release("a")
+    assert not engine.release("a")
+    assert engine.pool.held == 0
+
+
+def test_releasing_a_busy_session_ends_its_round_and_frees_it() -> None:
+    engine = Engine(ScriptedRunner())
+    _, inbox = submit(engine, "a", claim_of(PROMPT), Steps(growth=50))
+    engine.step()
+    assert engine.release("a")
+    drain(engine)
+    assert isinstance(inbox.error, Cancelled)
+    assert (len(engine.sessions), engine.pool.held) == (0, 0)
+
+
+def test_idle_sessions_expire_by_the_engines_clock() -> None:
+    now = [0.0]
+    engine = Engine(ScriptedRunner(), EngineOptions(session_ttl_s=10.0), clock=lambda: now[0])
+    run(engine, "a", claim_of(PROMPT))
+    now[0] = 9.9
+    engine.expire()
+    assert len(engine.sessions) == 1
+    now[0] = 10.0
+    engine.expire()
+    assert (len(engine.sessions), engine.pool.held) == (0, 0)
+
+
+def test_the_time_to_live_counts_from_the_end_of_the_last_round() -> None:
+    now = [0.0]
+    engine = Engine(ScriptedRunner(), EngineOptions(session_ttl_s=10.0), clock=lambda: now[0])
+    submit(engine, "a", claim_of(PROMPT), Steps(growth=2))
+    engine.step()
+    now[0] = 100.0
+    engine.expire()
+    drain(engine)
+    engine.expire()
+    assert len(engine.sessions) == 1
+
+
+def test_abort_ends_every_round_once() -> None:
+    engine = Engine(ScriptedRunner())
+    inboxes = [submit(engine, name, claim_of(PROMPT), Steps(growth=9))[1] for name in "ab"]
+    engine.step()
+    inboxes.append(submit(engine, "c", claim_of(PROMPT))[1])
+    engine.abort(Unavailable("stopping"))
+    assert all(isinstance(inbox.error, Unavailable) for inbox in inboxes)
+    assert (engine.idle, engine.pool.held) == (True, 0)
+
+
+def test_timings_count_passes_and_rows_of_the_last_pass() -> None:
+    engine = Engine(ScriptedRunner())
+    _, first = submit(engine, "a", claim_of(PROMPT), Steps(growth=1))
+    submit(engine, "b", claim_of((1, 2)), Steps(growth=1))
+    drain(engine)
+    timings = first.outcome.timings
+    assert (timings.passes, timings.batch_rows) == (2, 2)
+    assert timings.queue_us >= 0
+    assert timings.forward_us > 0
+
+
+def test_a_miss_takes_part_in_no_pass() -> None:
+    engine = Engine(ScriptedRunner())
+    assert run(engine, "a", claim_of(PROMPT, 3)).outcome.timings.passes == 0
+
+
+def test_every_pass_is_observed_with_its_rows_without_padding() -> None:
+    records: list[PassRecord] = []
+    engine = Engine(ScriptedRunner(row_multiple=8), on_pass=records.append)
+    job, _ = submit(engine, "a", claim_of(PROMPT))
+    job.trace = "trace"
+    submit(engine, "b", claim_of(PROMPT))
+    drain(engine)
+    assert [(record.rows, record.traces) for record in records] == [(14, ("trace",))]
+    assert records[0].end_ns >= records[0].start_ns
+
+
+def test_load_counts_sessions_rounds_and_whole_blocks() -> None:
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(PROMPT))
+    submit(engine, "b", claim_of(PROMPT))
+    load = engine.load()
+    assert (load.sessions, load.pending_rounds, load.kv_used_tokens) == (1, 1, 8)
+
+
+class Broken:
+    """A program with a bug."""
+
+    tail: Sequence[int] = ()
+    growth = 0
+
+    def advance(self, logits: torch.Tensor, context: Sequence[int]) -> More | Done:
+        raise ZeroDivisionError
+
+
+def test_a_bug_in_a_program_fails_its_round_only() -> None:
+    engine = Engine(ScriptedRunner())
+    _, broken = submit(engine, "a", claim_of(PROMPT), Broken())
+    _, good = submit(engine, "b", claim_of(PROMPT))
+    drain(engine)
+    assert isinstance(broken.error, ZeroDivisionError)
+    assert good.outcome.result == [next_token(PROMPT)]
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[tuple[str, list[int], int]]:
+    """Rounds of 4 sessions: (session, all its tokens, tokens to grow by)."""
+    token = st.integers(0, VOCAB - 1)
+    one = st.tuples(st.sampled_from("abcd"), st.lists(token, min_size=1, max_size=20), st.integers(0, 4))
+    return draw(st.lists(one, min_size=1, max_size=12))
+
+
+@pytest.mark.parametrize("blocks", [7, 64])
+@given(workload=workloads(), steps_between=st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_results_do_not_depend_on_neighbours_order_or_pressure(
+    blocks: int, workload: list[tuple[str, list[int], int]], steps_between: int
+) -> None:
+    """Every round gives what the scripted model alone gives, and the blocks add up after every step."""
+    engine = Engine(ScriptedRunner(num_blocks=blocks), EngineOptions(budget=RowBudget(rows=24, short=6, prompt_floor=6)))
+    inboxes = []
+    for name, tokens, growth in workload:
+        inboxes.append(submit(engine, name, claim_of(tokens), Steps(growth=growth))[1])
+        for _ in range(steps_between):
+            engine.step()
+            engine.sessions.check_integrity()
+    drain(engine)
+    for inbox, (_, tokens, growth) in zip(inboxes, workload, strict=True):
+        assert inbox.outcome.result == continuation(tokens, growth + 1)

@@ -1,0 +1,109 @@
+"""Sessions age out, go least recently used first, and never while a round of them runs."""
+
+import pytest
+
+from outrider.inference.kv_cache import BlockPool
+from outrider.inference.sessions import Session, SessionStore
+
+BLOCK = 4
+
+
+def store_with(*names: str, blocks: int = 8, ttl_s: float = 10.0) -> SessionStore:
+    """Sessions of one block each, used in this order at seconds 0, 1, 2..."""
+    store = SessionStore(BlockPool(blocks), BLOCK, ttl_s)
+    for second, name in enumerate(names):
+        fill(store.obtain(name, float(second)), 3)
+    return store
+
+
+def fill(session: Session, count: int) -> None:
+    session.table.reserve(count)
+    session.table.advance(count)
+    session.log.extend(range(count))
+
+
+def names(store: SessionStore) -> list[str]:
+    return [session.session_id for session in store]
+
+
+def test_a_session_is_new_once_and_then_the_same() -> None:
+    store = store_with()
+    assert store.get("a") is None
+    assert store.obtain("a", 0.0) is store.obtain("a", 1.0) is store.get("a")
+
+
+def test_idle_sessions_expire_at_their_time_to_live() -> None:
+    store = store_with("a", "b", "c", ttl_s=10.0)
+    store.expire(10.9)
+    assert names(store) == ["b", "c"]
+    store.expire(12.0)
+    assert names(store) == []
+    assert store.pool.free == store.pool.total
+
+
+def test_using_a_session_renews_it() -> None:
+    store = store_with("a", "b", ttl_s=10.0)
+    store.obtain("a", 9.0)
+    store.expire(15.0)
+    assert names(store) == ["a"]
+
+
+def test_a_busy_session_never_expires() -> None:
+    store = store_with("a", "b")
+    store.obtain("a", 0.0).busy = True
+    store.expire(1e9)
+    assert names(store) == ["a"]
+
+
+def test_eviction_takes_the_least_recently_used_and_no_more_than_needed() -> None:
+    store = store_with("a", "b", "c", "d", blocks=5)
+    store.obtain("a", 9.0)
+    assert store.make_room(2)
+    assert names(store) == ["c", "d", "a"]
+    assert store.evictions == 1
+
+
+def test_a_busy_session_is_never_evicted() -> None:
+    store = store_with("a", "b", "c", blocks=3)
+    store.obtain("a", 0.0).busy = True
+    assert store.make_room(2)
+    assert names(store) == ["a"]
+    assert not store.make_room(3)
+    assert names(store) == ["a"]
+
+
+def test_nothing_is_evicted_while_there_is_room() -> None:
+    store = store_with("a", "b", blocks=8)
+    assert store.make_room(6)
+    assert (names(store), store.evictions) == (["a", "b"], 0)
+
+
+def test_a_session_without_blocks_is_not_evicted_for_nothing() -> None:
+    store = store_with("a", blocks=1)
+    store.obtain("empty", 0.0)
+    assert store.make_room(1)
+    assert names(store) == ["empty"]
+
+
+def test_dropping_frees_the_blocks_and_tells_whether_it_was_known() -> None:
+    store = store_with("a")
+    assert store.drop("a")
+    assert not store.drop("a")
+    assert store.pool.held == 0
+
+
+def test_integrity_covers_lengths_too() -> None:
+    store = store_with("a", "b")
+    store.check_integrity()
+    store.obtain("a", 0.0).log.extend([1])
+    with pytest.raises(AssertionError, match="session a: 4 tokens, 3 cached"):
+        store.check_integrity()
+
+
+def test_truncating_a_session_cuts_tokens_and_cache_alike() -> None:
+    store = store_with()
+    session = store.obtain("a", 0.0)
+    fill(session, 9)
+    session.truncate(4)
+    store.check_integrity()
+    assert (len(session.log), session.table.length, len(session.table.blocks)) == (4, 4, 1)

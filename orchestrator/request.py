@@ -123,8 +123,13 @@ def _refuse_unsupported(request: orchestrator_pb2.GenerateRequest) -> None:
         raise InvalidArgument("session_id", f"must have at most {MAX_SESSION_ID} characters")
 
 
-def read_turn(request: orchestrator_pb2.GenerateRequest, config: OrchestratorConfig, vocab_size: int) -> Turn:
-    """The checked request. Raises InvalidArgument naming the first field that is wrong."""
+def read_turn(
+    request: orchestrator_pb2.GenerateRequest, config: OrchestratorConfig, vocab_size: int, most_draft_tokens: int
+) -> Turn:
+    """The checked request. Raises InvalidArgument naming the first field that is wrong.
+
+    ``vocab_size`` and ``most_draft_tokens`` are the target's.
+    """
     _refuse_unsupported(request)
     max_new_tokens = request.max_new_tokens if request.HasField("max_new_tokens") else config.default_max_new_tokens
     if max_new_tokens < 1:

@@ -1,0 +1,1 @@
+"""Tests with real gRPC servers over real sockets."""

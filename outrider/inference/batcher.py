@@ -11,6 +11,7 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +25,20 @@ log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
 
 
-def _post(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], value: Any) -> None:
+def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *values: Any) -> None:
     """Call a function on the loop; a loop that has closed meanwhile needs no answer."""
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, value)
+        loop.call_soon_threadsafe(function, *values)
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    """Give a future its result or exception, unless whoever waited has gone."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
 
 
 class Batcher:
@@ -38,12 +49,13 @@ class Batcher:
         self._commands: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._closed = False
+        self._next_sweep = 0.0
 
     async def start(self, build: Callable[[], Engine]) -> Engine:
         """Start the thread and build the engine on it. Raises what ``build`` raises."""
         self._thread.start()
         self._engine = await self.call(build)
-        return self._engine
+        return self._live
 
     def close(self) -> None:
         """Stop the thread after the pass that runs; rounds still in the engine end with Unavailable."""
@@ -56,17 +68,9 @@ class Batcher:
         """Run one round. Raises what the engine or the program raised; cancelling frees the round's work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
-
-        def settle(outcome: Outcome | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-        job = Job(session_id, claim, program, lambda outcome: _post(loop, settle, outcome), trace)
-        self._send(lambda: self._live.submit(job))
+        engine = self._live  # on the caller's side: an error inside a command would end the thread
+        job = Job(session_id, claim, program, lambda outcome: _post(loop, _settle, future, outcome), trace)
+        self._send(lambda: engine.submit(job))
         try:
             return await future
         finally:
@@ -85,9 +89,9 @@ class Batcher:
             try:
                 result = function()
             except Exception as error:
-                _post(loop, future.set_exception, error)
+                _post(loop, _settle, future, error)
             else:
-                _post(loop, future.set_result, result)
+                _post(loop, _settle, future, result)
 
         self._send(command)
         return await future
@@ -105,15 +109,18 @@ class Batcher:
 
     def _loop(self) -> None:
         while self._take_commands():
-            engine = self._engine
-            if engine is None:
-                continue
-            if engine.idle:
-                engine.expire()
-            else:
-                engine.step()
+            if self._engine is not None:
+                self._turn(self._engine)
         if self._engine is not None:
             self._engine.abort(Unavailable("the replica is stopping"))
+
+    def _turn(self, engine: Engine) -> None:
+        """One pass, and the sweep when it is due: a replica under load has no quiet moment to wait for."""
+        if not engine.idle:
+            engine.step()
+        if time.monotonic() >= self._next_sweep:
+            self._next_sweep = time.monotonic() + _SWEEP_S
+            engine.expire()
 
     def _take_commands(self) -> bool:
         """Run what is queued; wait for something when the engine has nothing to do. False ends the thread."""

@@ -374,7 +374,9 @@ def test_results_do_not_depend_on_neighbours_order_or_pressure(
     blocks: int, workload: list[tuple[str, list[int], int]], steps_between: int
 ) -> None:
     """Every round gives what the scripted model alone gives, and the blocks add up after every step."""
-    engine = Engine(ScriptedRunner(num_blocks=blocks), EngineOptions(budget=RowBudget(rows=24, short=6, prompt_floor=6)))
+    engine = Engine(
+        ScriptedRunner(num_blocks=blocks), EngineOptions(budget=RowBudget(rows=24, short=6, prompt_floor=6))
+    )
     inboxes = []
     for name, tokens, growth in workload:
         inboxes.append(submit(engine, name, claim_of(tokens), Steps(growth=growth))[1])

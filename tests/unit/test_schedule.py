@@ -13,10 +13,7 @@ BUDGET = RowBudget()
 def job_lists(draw: st.DrawFn) -> list[tuple[int, int]]:
     """(pending, wanted) with 1 <= wanted <= pending, as the engine makes them: wanted is 1 to 65."""
     pending = st.one_of(st.integers(1, 40), st.integers(1, 2000))
-    jobs = []
-    for rows in draw(st.lists(pending, max_size=40)):
-        jobs.append((rows, draw(st.integers(1, min(rows, 65)))))
-    return jobs
+    return [(rows, draw(st.integers(1, min(rows, 65)))) for rows in draw(st.lists(pending, max_size=40))]
 
 
 budgets = st.sampled_from([BUDGET, RowBudget(rows=128), RowBudget(rows=66), RowBudget(rows=512, prompt_floor=8)])

@@ -58,6 +58,8 @@ def _read_chat(chat: orchestrator_pb2.Chat) -> tuple[Message, ...]:
     for index, message in enumerate(chat.messages):
         if not message.role:
             raise InvalidArgument(f"chat.messages[{index}].role", "must not be empty")
+        if not message.content:
+            raise InvalidArgument(f"chat.messages[{index}].content", "must not be empty")
     return tuple({"role": message.role, "content": message.content} for message in chat.messages)
 
 

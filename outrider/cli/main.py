@@ -125,7 +125,7 @@ def generate(
             result = await answer(client, ask, show)
             print()
             if show_speculation:
-                stderr.print(f"{LEGEND}\n{result.summary.line()}, seed {result.seed}")
+                stderr.print(f"{LEGEND}\n{result.summary.line()}, seed {result.seed}", soft_wrap=True)
 
     _run(work())
 
@@ -157,7 +157,7 @@ def chat(
                 result = await answer(client, ask, lambda delta: print(delta.text, end="", flush=True))
                 session_id = result.session_id
                 print()
-                stderr.print(f"[dim]{result.summary.line()}[/dim]")
+                stderr.print(f"[dim]{result.summary.line()}[/dim]", soft_wrap=True)
 
     _run(work())
 

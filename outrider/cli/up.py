@@ -1,10 +1,9 @@
 """``outrider up``: three processes on this machine, until Ctrl-C or SIGTERM."""
 
 import asyncio
+import os
 import time
-from collections.abc import Sequence
-
-from rich.table import Table
+from collections.abc import Mapping, Sequence
 
 from outrider.cli.client import connect
 from outrider.cli.console import stderr
@@ -49,45 +48,52 @@ async def check_pair(address: str, with_draft: bool) -> pb.GetInfoResponse:
 
 
 def _print_addresses(stack: Sequence[Service], info: pb.GetInfoResponse) -> None:
-    table = Table("service", "address", "model", "dtype", "same bits at any row count")
     facts = {"target": info.target.info, "draft": info.draft.info}
     for service in stack:
         replica = facts.get(service.name)
-        cells = ("", "", "")
+        words = f"{service.name:<12} {service.address}"
         if replica is not None:
-            cells = (replica.model_id, replica.numerics.dtype, "yes" if replica.row_invariant else "NO")
-        table.add_row(service.name, service.address, *cells)
-    stderr.print(table)
+            bits = "same bits at any row count" if replica.row_invariant else "NOT the same bits at any row count"
+            words += f"  {replica.model_id}, {replica.numerics.dtype}, {bits}"
+        stderr.print(words, markup=False, soft_wrap=True)
+    ask = f'outrider generate --address {stack[-1].address} "What is a fox?"'
+    stderr.print(f"ask: {ask}    stop: Ctrl-C", soft_wrap=True)
 
 
-async def _until_stopped(stack: Sequence[Service]) -> str:
-    """Wait for a signal. Raises StackError when a service ends by itself."""
-    stopped = asyncio.create_task(wait_for_signal())
-    ended = {asyncio.create_task(s.process.wait()) for s in stack if s.process is not None}
-    await asyncio.wait({stopped, *ended}, return_when=asyncio.FIRST_COMPLETED)
-    for task in ended:
-        task.cancel()
-    if stopped.done():
-        return stopped.result()
-    stopped.cancel()
-    for service in stack:
-        service.check_alive()
-    raise StackError("a service ended")
+async def _keep_running(service: Service, environment: Mapping[str, str]) -> None:
+    """Start a service again whenever it ends. Raises StackError when it ends again before it ever served."""
+    while True:
+        assert service.process is not None
+        code = await service.process.wait()
+        stderr.print(f"[yellow]the {service.name} ended with code {code}[/yellow]; starting it again")
+        await service.start(environment)
+        await service.wait_ready()
+        stderr.print(f"{service.name} is ready again")
+
+
+async def _serve_until_stopped(stack: Sequence[Service], stopped: "asyncio.Task[str]") -> None:
+    """Watch the services until a signal comes."""
+    watchers = [asyncio.create_task(_keep_running(service, os.environ)) for service in stack]
+    try:
+        done, _ = await asyncio.wait({stopped, *watchers}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stopped}:
+            task.result()
+    finally:
+        for task in watchers:
+            task.cancel()
 
 
 async def up(options: StackOptions) -> None:
     """Start, wait, print the addresses, and stop when told to. Raises StackError and OutriderError."""
     async with running(options) as stack:
-        stopping = asyncio.create_task(_until_stopped(stack))
+        stopped = asyncio.create_task(wait_for_signal())
         ready = asyncio.create_task(wait_all(stack))
-        await asyncio.wait({stopping, ready}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopped, ready}, return_when=asyncio.FIRST_COMPLETED)
         if ready.done():
             ready.result()
             info = await check_pair(stack[-1].address, with_draft=options.draft is not None)
             _print_addresses(stack, info)
-            address = stack[-1].address
-            stderr.print(f'ask: outrider generate --address {address} "What is a fox?"    stop: Ctrl-C')
-        else:
-            ready.cancel()
-        stderr.print(f"{await stopping}: stopping")
+            await _serve_until_stopped(stack, stopped)
+        ready.cancel()
+        stderr.print(f"{stopped.result()}: stopping")
     stderr.print("stopped")

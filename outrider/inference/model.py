@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers.utils import logging as transformers_logging
 
 from outrider.errors import IncompatibleReplica
 from outrider.inference.attention import CpuKernel, Kernel, PagedAttention, TorchKernel
@@ -38,6 +39,7 @@ class ModelOptions:
 
 def _load(options: ModelOptions) -> Any:
     """The model in evaluation mode. Raises IncompatibleReplica for what is no decoder-only language model."""
+    transformers_logging.disable_progress_bar()  # a bar is noise in a service's log
     config = AutoConfig.from_pretrained(options.model, trust_remote_code=options.trust_remote_code)
     if config.is_encoder_decoder:
         raise IncompatibleReplica(f"model {options.model!r} of type {config.model_type!r} is an encoder-decoder")

@@ -12,7 +12,8 @@ INCOMPLETE = "\ufffd"
 class TextStream:
     """Incremental detokenizer. Joined results of ``push`` and ``flush`` equal the decoding of all tokens.
 
-    A decoding that ends in U+FFFD may be a character whose last bytes are still to come, so that mark waits.
+    A decoding that ends in U+FFFD may be a character whose last bytes are still to come, so such marks wait: all
+    of them, because decoders with byte fallback give one for each byte.
     Only a window of tokens is decoded: from the last point where the text was complete, and the stretch
     before it as context for decoders that treat the first token specially.
     """
@@ -28,10 +29,10 @@ class TextStream:
         """Text that became certain with this token."""
         self._tokens.append(token)
         text = self._decode(self._tokens[self._context :])
-        stable = text[: -len(INCOMPLETE)] if text.endswith(INCOMPLETE) else text
+        stable = text.rstrip(INCOMPLETE)
         fresh = stable[self._shown :]
         self._shown = max(self._shown, len(stable))
-        if stable is text and fresh:
+        if stable == text and fresh:
             self._context, self._complete = self._complete, len(self._tokens)
             self._shown = len(self._decode(self._tokens[self._context :]))
         return fresh

@@ -9,6 +9,9 @@ It does not know sessions, models or torch: it sees bit views of flat caches, bl
 bfloat16 travels as uint16 (numba has no such type) and float32 as uint32; ``shift`` tells them apart:
 16 places the bits of a bfloat16 in the upper half of a float32, 0 leaves a float32 as it is.
 
+The helpers begin by leaving when an index is negative: it never is, but numba wraps negative indices, and
+only a compiler that knows the sign vectorises the loops (measured: up to 10 times faster).
+
 Shapes: T rows, H query heads, V key/value heads, D head size, N blocks of B tokens, S segments.
 """
 
@@ -178,6 +181,47 @@ def write_rows(new_keys: Any, new_values: Any, keys: Any, values: Any, blocks: A
 
 
 @_jit
+def _first_key(position: Any, window: Any) -> Any:
+    """First key that a row at a position sees."""
+    return max(0, position - window + 1) if window > 0 else 0
+
+
+@_jit
+def _load_queries(
+    queries: Any, bits: Any, scaled: Any, row0: Any, rows: Any, head: Any, group: Any, scale: Any, shift: Any
+) -> None:
+    """The tile's queries of one key/value head as fp32, scaled; row r of the scratch is (row, head) of the tile."""
+    size = queries.shape[2]
+    for r in range(rows * group):
+        for d in range(size):
+            bits[r, d] = np.uint32(queries[row0 + r // group, head * group + r % group, d]) << shift
+        for d in range(size):
+            scaled[r, d] = scaled[r, d] * scale
+
+
+@_jit
+def _softmax_row(scores: Any, bits: Any, exponents: Any, lanes: Any, row: Any, first: Any, end: Any) -> Any:
+    """Turn scores into unnormalised weights; returns their sum."""
+    highest = _row_max(scores, row, first, end, lanes)
+    _exp_row(scores, bits, exponents, row, first, end, highest)
+    return _row_sum(scores, row, first, end, lanes)
+
+
+@_jit
+def _mix_block(
+    scores: Any, sums: Any, values: Any, origin: Any, start: Any, rows: Any, group: Any, window: Any
+) -> None:
+    """Add one block's values to every row of the tile that sees some of its keys."""
+    block_size = values.shape[0]
+    for r in range(rows * group):
+        position = start + r // group
+        begin = max(_first_key(position, window) - origin, 0)
+        end = min(block_size, position + 1 - origin)
+        if begin < end:
+            _add_block(scores, r, origin, begin, end, values, sums)
+
+
+@_jit
 def attend(
     queries: Any, keys: Any, values: Any, out: Any, segments: Any, tables: Any, scale: Any, window: Any, shift: Any
 ) -> None:
@@ -211,35 +255,22 @@ def attend(
         for begin in range(0, segments[s, 1], TILE):
             row0, start = segments[s, 0] + begin, segments[s, 2] + begin
             rows = min(TILE, segments[s, 1] - begin)
-            first_block = max(0, start - window + 1) // block_size if window > 0 else 0
-            end_block = (start + rows - 1) // block_size + 1
+            blocks = range(_first_key(start, window) // block_size, (start + rows - 1) // block_size + 1)
             for head in range(kv_heads):
-                for r in range(rows * group):
-                    for d in range(size):
-                        query_bits[r, d] = np.uint32(queries[row0 + r // group, head * group + r % group, d]) << shift
-                    for d in range(size):
-                        scaled[r, d] = scaled[r, d] * scale
-                        sums[r, d] = _ZERO
-                for block in range(first_block, end_block):
+                _load_queries(queries, query_bits, scaled, row0, rows, head, group, scale, shift)
+                for block in blocks:
                     _widen(keys, tables[s, block], head, key_bits, shift)
                     for r in range(rows * group):
                         if start + r // group >= block * block_size:
                             _dot_block(scaled, r, key_block, scores, block * block_size)
                 for r in range(rows * group):
                     position = start + r // group
-                    first = max(0, position - window + 1) if window > 0 else 0
-                    highest = _row_max(scores, r, first, position + 1, lanes)
-                    _exp_row(scores, score_bits, exponents, r, first, position + 1, highest)
-                    totals[r] = _row_sum(scores, r, first, position + 1, lanes)
-                for block in range(first_block, end_block):
+                    first = _first_key(position, window)
+                    totals[r] = _softmax_row(scores, score_bits, exponents, lanes, r, first, position + 1)
+                sums[:] = _ZERO
+                for block in blocks:
                     _widen(values, tables[s, block], head, value_bits, shift)
-                    origin = block * block_size
-                    for r in range(rows * group):
-                        position = start + r // group
-                        first = max(0, position - window + 1) if window > 0 else 0
-                        begin_key, end_key = max(first - origin, 0), min(block_size, position + 1 - origin)
-                        if begin_key < end_key:
-                            _add_block(scores, r, origin, begin_key, end_key, value_block, sums)
+                    _mix_block(scores, sums, value_block, block * block_size, start, rows, group, window)
                 for r in range(rows * group):
                     query_head = head * group + r % group
                     _round_row(sums, sum_bits, r, totals[r], out, row0 + r // group, query_head, shift)

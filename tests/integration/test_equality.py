@@ -5,7 +5,6 @@ draft with the target's own weights: whatever it proposes must be accepted, in e
 """
 
 import asyncio
-import random
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from outrider.v1 import orchestrator_pb2 as pb
+from tests.integration.prompts import prompt_of
 from tests.stack import Answer, Farm, ReplicaServer, Stack, make_request, start_orchestrator
 from tests.tiny import VOCABULARY, build_model, save_tokenizer
 
@@ -20,11 +20,6 @@ BLOCKS = (1, 2, 4, 8)
 Key = TypeVar("Key")
 DTYPES = ("float32", "bfloat16")
 SETTINGS: tuple[dict[str, Any], ...] = ({"temperature": 0.0}, {"temperature": 0.8, "seed": 1234})
-
-
-def prompt_of(length: int, name: object = 0) -> list[int]:
-    """Ids without special tokens, the same for the same name."""
-    return [random.Random(f"{name}/{i}").randrange(4, VOCABULARY) for i in range(length)]
 
 
 async def together(work: dict[Key, Coroutine[Any, Any, Answer]]) -> dict[Key, Answer]:

@@ -1,0 +1,129 @@
+"""A draft and a target of one session without models: the target's choice is a function of the prefix.
+
+Their caches are real token logs that answer claims as the replicas do, so a wrong belief shows as a wrong text.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from opentelemetry.trace import Span
+
+from orchestrator.session import Proposal, Verdict
+from outrider.errors import OutriderError
+from outrider.tokens import CacheMiss, Claim, TokenLog, check_claim
+from tests.unit.scripted import VOCAB, continuation, next_token
+
+
+@dataclass
+class Cache:
+    """One replica's cache of the session."""
+
+    log: TokenLog = field(default_factory=TokenLog)
+
+    def take(self, claim: Claim) -> CacheMiss | list[int]:
+        """The session's tokens with the claimed ones, or a miss."""
+        miss = check_claim(claim, self.log)
+        if miss is not None:
+            return miss
+        self.log.truncate(claim.prefix_len)
+        self.log.extend(claim.tokens)
+        return list(self.log.tokens)
+
+
+@dataclass
+class FakeTarget:
+    """Chooses ``next_token``. ``evict(call)`` says to what length the cache shrinks before a call; None: not."""
+
+    evict: Callable[[int], int | None] = lambda call: None
+    logprobs: bool = False
+    error: OutriderError | None = None
+    cache: Cache = field(default_factory=Cache)
+    claims: list[Claim] = field(default_factory=list)
+    blocks: list[tuple[int, ...]] = field(default_factory=list)
+
+    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> Verdict | CacheMiss:
+        if self.error is not None:
+            raise self.error
+        length = self.evict(len(self.claims))
+        if length is not None:
+            self.cache.log.truncate(min(length, len(self.cache.log)))
+        self.claims.append(claim)
+        tokens = self.cache.take(claim)
+        if isinstance(tokens, CacheMiss):
+            return tokens
+        self.blocks.append(block)
+        accepted = 0
+        while accepted < len(block) and next_token(tokens) == block[accepted]:
+            tokens.append(block[accepted])
+            accepted += 1
+        self.cache.log.extend(block[:accepted])
+        logprobs = tuple(-float(i) for i in range(accepted + 1)) if self.logprobs else ()
+        return Verdict(accepted, next_token(tokens), logprobs, len(self.cache.log))
+
+
+Behaviour = Callable[[list[int], int], Sequence[int]]
+"""From the session's tokens and the count wanted to a block."""
+
+
+def right(tokens: list[int], count: int) -> Sequence[int]:
+    return continuation(tokens, count)
+
+
+def half_right(tokens: list[int], count: int) -> Sequence[int]:
+    block = continuation(tokens, count)
+    block[count // 2 :] = [(token + 1) % VOCAB for token in block[count // 2 :]]
+    return block
+
+
+def wrong(tokens: list[int], count: int) -> Sequence[int]:
+    return [(next_token(tokens) + 1) % VOCAB] * count
+
+
+def empty(tokens: list[int], count: int) -> Sequence[int]:
+    return []
+
+
+def overlong(tokens: list[int], count: int) -> Sequence[int]:
+    return continuation(tokens, count + 3)
+
+
+def failing(tokens: list[int], count: int) -> Sequence[int]:
+    raise OutriderError("the draft is on fire")
+
+
+def lying(tokens: list[int], count: int) -> Sequence[int]:
+    """A right block, with a cached length that is far off; see ``FakeDraft``."""
+    return continuation(tokens, count)
+
+
+def forgetful(tokens: list[int], count: int) -> Sequence[int]:
+    """Never reached: this draft misses every claim."""
+    raise AssertionError
+
+
+@dataclass
+class FakeDraft:
+    """Follows a script of behaviours, one per round, again and again."""
+
+    script: Sequence[Behaviour] = (right,)
+    available: bool = True
+    evict: Callable[[int], int | None] = lambda call: None
+    cache: Cache = field(default_factory=Cache)
+    claims: list[Claim] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+    async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
+        length = self.evict(len(self.claims))
+        if length is not None:
+            self.cache.log.truncate(min(length, len(self.cache.log)))
+        self.claims.append(claim)
+        self.counts.append(count)
+        behave = self.script[number % len(self.script)]
+        if behave is forgetful:
+            return CacheMiss(0)
+        tokens = self.cache.take(claim)
+        if isinstance(tokens, CacheMiss):
+            return tokens
+        block = tuple(behave(tokens, count))
+        self.cache.log.extend(block[:-1])
+        return Proposal(block, 10_000 if behave is lying else len(self.cache.log))

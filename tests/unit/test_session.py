@@ -1,0 +1,283 @@
+"""The acceptance loop gives the target's own text, whatever draft and caches do, and counts by definition."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.trace import INVALID_SPAN
+
+from orchestrator.answer import Answer, Ending, FinishReason
+from orchestrator.session import CacheView, Generation, Round
+from orchestrator.speculation import Mode, Policy, Speculation
+from outrider.errors import OutriderError, ProtocolViolation, Unavailable
+from outrider.tokens import CacheMiss, TokenLog
+from tests.unit.peers import (
+    Behaviour,
+    FakeDraft,
+    FakeTarget,
+    empty,
+    failing,
+    forgetful,
+    half_right,
+    lying,
+    overlong,
+    right,
+    wrong,
+)
+from tests.unit.scripted import continuation
+
+PROMPT = (3, 1, 4, 1, 5)
+BEHAVIOURS: tuple[Behaviour, ...] = (right, half_right, wrong, empty, overlong, failing, lying, forgetful)
+
+
+def letters(ids: Sequence[int]) -> str:
+    return "".join(chr(97 + i) for i in ids)
+
+
+def generation(
+    draft: FakeDraft,
+    target: FakeTarget,
+    k: int = 4,
+    most: int = 20,
+    end_ids: Sequence[int] = (),
+    stops: tuple[str, ...] = (),
+    views: tuple[int, int] = (0, 0),
+) -> Generation:
+    return Generation(
+        log=TokenLog(PROMPT),
+        answer=Answer(Ending(most, frozenset(end_ids), stops), letters),
+        policy=Policy(Speculation(Mode.FIXED, k), 0),
+        draft=draft,
+        target=target,
+        draft_view=CacheView(views[0]),
+        target_view=CacheView(views[1]),
+        span=INVALID_SPAN,
+    )
+
+
+async def finish(made: Generation) -> list[Round]:
+    return [done async for done in made.rounds()]
+
+
+async def text_of(made: Generation) -> tuple[list[int], str, FinishReason | None]:
+    await finish(made)
+    return made.answer.tokens, made.answer.take_text(), made.answer.finished
+
+
+async def alone(most: int = 20, end_ids: Sequence[int] = (), stops: tuple[str, ...] = ()) -> object:
+    """The answer without speculation."""
+    return await text_of(generation(FakeDraft(), FakeTarget(), 0, most, end_ids, stops))
+
+
+async def test_the_target_alone_decodes_greedily() -> None:
+    tokens = continuation(PROMPT, 20)
+    assert await alone() == (tokens, letters(tokens), FinishReason.LENGTH)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 16])
+@pytest.mark.parametrize("behave", BEHAVIOURS)
+async def test_no_draft_behaviour_changes_the_answer(behave: Behaviour, k: int) -> None:
+    assert await text_of(generation(FakeDraft([behave]), FakeTarget(), k)) == await alone()
+
+
+shrinks = st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=8)
+
+
+@given(
+    script=st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=6),
+    k=st.integers(0, 9),
+    most=st.integers(1, 30),
+    draft_evictions=shrinks,
+    target_evictions=shrinks,
+    views=st.tuples(st.integers(0, 60), st.integers(0, 60)),
+    stop=st.lists(st.text(alphabet="abcdefghijklmnopqrstuvwxyz{|}~", min_size=1, max_size=2), max_size=2),
+)
+@settings(max_examples=300, deadline=None)
+async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answer(
+    script: list[Behaviour],
+    k: int,
+    most: int,
+    draft_evictions: list[int | None],
+    target_evictions: list[int | None],
+    views: tuple[int, int],
+    stop: list[str],
+) -> None:
+    """Caches shrink before any call, a CacheMiss can come at any time, first beliefs may be plain wrong."""
+    draft = FakeDraft(script, evict=lambda call: draft_evictions[call % len(draft_evictions)])
+    target = FakeTarget(evict=lambda call: target_evictions[call % len(target_evictions)])
+    made = generation(draft, target, k, most, stops=tuple(stop), views=views)
+    assert await text_of(made) == await alone(most, stops=tuple(stop))
+    assert made.log.tokens == [*PROMPT, *made.answer.tokens]
+
+
+@pytest.mark.parametrize("offset", range(12))
+@pytest.mark.parametrize("k", [0, 1, 3, 5])
+async def test_an_end_token_anywhere_in_a_block_ends_the_answer_there(offset: int, k: int) -> None:
+    tokens = continuation(PROMPT, 20)
+    first = tokens.index(tokens[offset])
+    made = generation(FakeDraft(), FakeTarget(), k, end_ids=[tokens[offset]])
+    assert await text_of(made) == (tokens[: first + 1], letters(tokens[:first]), FinishReason.STOP)
+    assert made.log.tokens == [*PROMPT, *tokens[: first + 1]]
+
+
+@pytest.mark.parametrize("most", range(1, 9))
+@pytest.mark.parametrize("behave", [right, half_right, overlong])
+async def test_the_length_is_never_exceeded(behave: Behaviour, most: int) -> None:
+    made = generation(FakeDraft([behave]), FakeTarget(), 5, most)
+    rounds = await finish(made)
+    assert sum(len(done.emitted) for done in rounds) == len(made.answer.tokens) == most
+
+
+@pytest.mark.parametrize("most", range(1, 9))
+async def test_no_more_is_asked_of_the_draft_than_can_still_be_emitted(most: int) -> None:
+    """The last token of a round is the target's own."""
+    draft = FakeDraft()
+    made = generation(draft, FakeTarget(), 5, most)
+    left = most
+    for done in await finish(made):
+        assert len(done.block) <= max(0, left - 1)
+        left -= len(done.emitted)
+    assert all(1 <= count <= 5 for count in draft.counts)
+
+
+async def test_a_right_draft_makes_k_plus_one_tokens_per_round() -> None:
+    rounds = await finish(generation(FakeDraft([right]), FakeTarget(), 4, 20))
+    assert [len(done.emitted) for done in rounds] == [5, 5, 5, 5]
+
+
+@given(
+    script=st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=5), k=st.integers(0, 6), most=st.integers(1, 25)
+)
+@settings(max_examples=100, deadline=None)
+async def test_totals_follow_the_definitions(script: list[Behaviour], k: int, most: int) -> None:
+    """proposed = sent to verify, accepted = equal to the target's choices, emitted = committed (design 8)."""
+    target = FakeTarget()
+    made = generation(FakeDraft(script), target, k, most)
+    rounds = await finish(made)
+    totals = made.totals
+    assert totals.rounds == len(rounds) == len(target.blocks)
+    assert totals.proposed == sum(len(block) for block in target.blocks)
+    assert totals.accepted == sum(done.num_accepted for done in rounds)
+    assert totals.emitted == len(made.answer.tokens)
+    assert all(len(done.emitted) == done.num_accepted + 1 for done in rounds[:-1])
+    assert [done.number for done in rounds] == list(range(len(rounds)))
+    assert [done.block for done in rounds] == target.blocks
+
+
+@pytest.mark.parametrize("behave", [failing, forgetful])
+async def test_each_round_that_the_draft_failed_counts_as_a_fault(behave: Behaviour) -> None:
+    made = generation(FakeDraft([behave]), FakeTarget(), 4, 6)
+    rounds = await finish(made)
+    assert made.totals.draft_faults == 5  # the sixth round has room for the target's token only
+    assert all(done.block == () and done.propose_us == 0 for done in rounds)
+
+
+async def test_an_absent_draft_is_not_asked_and_counts_as_a_fault() -> None:
+    draft = FakeDraft(available=False)
+    made = generation(draft, FakeTarget(), 4, 6)
+    await finish(made)
+    assert (draft.claims, made.totals.draft_faults) == ([], 5)
+
+
+async def test_without_speculation_the_draft_is_neither_asked_nor_at_fault() -> None:
+    draft = FakeDraft(available=False)
+    made = generation(draft, FakeTarget(), 0, 6)
+    await finish(made)
+    assert (draft.claims, made.totals.draft_faults) == ([], 0)
+
+
+async def test_an_empty_block_is_no_fault() -> None:
+    made = generation(FakeDraft([empty]), FakeTarget(), 4, 6)
+    await finish(made)
+    assert (made.totals.draft_faults, made.totals.proposed) == (0, 0)
+
+
+@pytest.mark.parametrize("behave", [right, half_right, wrong])
+async def test_true_beliefs_send_each_token_once_after_the_first_round(behave: Behaviour) -> None:
+    """Both sides truncate by the claim alone: in the steady state there is no miss and no resend."""
+    draft, target = FakeDraft([behave]), FakeTarget()
+    rounds = await finish(generation(draft, target, 3, 20))
+    assert len(target.claims) == len(rounds)
+    assert all(len(claim.tokens) == 1 for claim in target.claims[1:])
+    assert all(len(claim.tokens) <= 2 for claim in draft.claims[1:])
+    assert len(draft.claims) <= len(rounds)
+
+
+async def test_a_warm_cache_is_used_from_the_first_round() -> None:
+    target = FakeTarget()
+    target.cache.log.extend(PROMPT[:4])
+    await finish(generation(FakeDraft(), target, 0, 1, views=(0, 4)))
+    assert [claim.prefix_len for claim in target.claims] == [4]
+
+
+async def test_a_fully_cached_prompt_still_sends_its_last_token() -> None:
+    """The target needs a row to give logits for."""
+    target = FakeTarget()
+    target.cache.log.extend(PROMPT)
+    await finish(generation(FakeDraft(), target, 0, 1, views=(0, 5)))
+    assert [(claim.prefix_len, claim.tokens) for claim in target.claims] == [(4, (5,))]
+
+
+async def test_a_miss_is_answered_by_resending_from_what_is_cached() -> None:
+    target = FakeTarget(evict=lambda call: 3 if call == 1 else None)
+    made = generation(FakeDraft(), target, 0, 3)
+    await finish(made)
+    assert [claim.prefix_len for claim in target.claims] == [0, 5, 3, 6]
+
+
+class Stubborn(FakeTarget):
+    """Misses whatever is claimed, and offers a fixed length."""
+
+    offer = 0
+
+    async def verify(self, *args: object) -> CacheMiss:  # type: ignore[override]
+        return CacheMiss(self.offer)
+
+
+@pytest.mark.parametrize("offer", [0, 4, 99])
+async def test_a_target_that_misses_for_ever_ends_the_answer_with_a_protocol_violation(offer: int) -> None:
+    target = Stubborn()
+    target.offer = offer
+    with pytest.raises(ProtocolViolation):
+        await finish(generation(FakeDraft(), target, views=(0, 4)))
+
+
+async def test_a_target_error_ends_the_answer_with_it() -> None:
+    made = generation(FakeDraft(), FakeTarget(error=Unavailable("gone")))
+    with pytest.raises(Unavailable, match="gone"):
+        await finish(made)
+    assert made.log.tokens == list(PROMPT)
+
+
+async def test_log_probabilities_are_cut_with_the_emitted_tokens() -> None:
+    tokens = continuation(PROMPT, 20)
+    made = generation(FakeDraft([right]), FakeTarget(logprobs=True), 4, 20, end_ids=[tokens[2]])
+    rounds = await finish(made)
+    assert all(len(done.logprobs) == len(done.emitted) for done in rounds)
+
+
+async def test_beliefs_never_exceed_the_tokens_that_exist() -> None:
+    made = generation(FakeDraft([lying]), FakeTarget(), 4, 20)
+    async for _ in made.rounds():
+        assert made.draft_view.length <= len(made.log)
+        assert made.target_view.length <= len(made.log)
+
+
+async def test_a_rejected_draft_token_is_not_believed_to_be_cached() -> None:
+    made = generation(FakeDraft([wrong]), FakeTarget(), 4, 20)
+    rounds = made.rounds()
+    await anext(rounds)
+    assert made.draft_view.length == len(PROMPT)
+    await rounds.aclose()
+
+
+async def test_a_bug_in_the_draft_client_is_not_hidden() -> None:
+    """Only OutriderErrors are draft trouble; a TypeError is a defect and must show."""
+
+    def buggy(tokens: list[int], count: int) -> Sequence[int]:
+        raise TypeError("a bug")
+
+    with pytest.raises(TypeError):
+        await finish(generation(FakeDraft([buggy]), FakeTarget()))
+    assert not issubclass(TypeError, OutriderError)

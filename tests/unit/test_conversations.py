@@ -1,0 +1,133 @@
+"""Kept conversations: one answer at a time, dropped by age or number, each drop told once."""
+
+import time
+
+import pytest
+
+from orchestrator.conversations import Conversation, Conversations
+from outrider.errors import InvalidArgument, SessionBusy
+
+
+class Clock:
+    """Plays ``time.monotonic``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def kept(most: int = 10, ttl_s: float = 60.0) -> tuple[Conversations, list[str]]:
+    dropped: list[str] = []
+    return Conversations(ttl_s, most, dropped.append), dropped
+
+
+def keep_new(conversations: Conversations) -> Conversation:
+    conversation = conversations.begin("")
+    conversations.end(conversation, keep=True)
+    return conversation
+
+
+def test_an_empty_id_begins_a_new_conversation_with_its_own_id() -> None:
+    conversations, _ = kept()
+    ids = {conversations.begin("").session_id for _ in range(20)}
+    assert len(ids) == 20
+    assert all(len(session_id) == 32 for session_id in ids)
+
+
+def test_a_kept_conversation_is_continued() -> None:
+    conversations, dropped = kept()
+    first = keep_new(conversations)
+    assert conversations.begin(first.session_id) is first
+    assert dropped == []
+
+
+def test_a_conversation_that_is_not_kept_is_dropped_and_unknown_from_then_on() -> None:
+    conversations, dropped = kept()
+    conversation = conversations.begin("")
+    conversations.end(conversation, keep=False)
+    assert (dropped, len(conversations)) == ([conversation.session_id], 0)
+    with pytest.raises(InvalidArgument, match="unknown or expired") as caught:
+        conversations.begin(conversation.session_id)
+    assert caught.value.field == "session_id"
+
+
+def test_a_last_turn_drops_a_kept_conversation() -> None:
+    conversations, dropped = kept()
+    first = keep_new(conversations)
+    conversations.end(conversations.begin(first.session_id), keep=False)
+    assert (dropped, len(conversations)) == ([first.session_id], 0)
+
+
+def test_a_second_answer_at_the_same_time_is_refused() -> None:
+    conversations, _ = kept()
+    first = keep_new(conversations)
+    conversations.begin(first.session_id)
+    with pytest.raises(SessionBusy):
+        conversations.begin(first.session_id)
+
+
+def test_conversations_expire_at_their_time_to_live(clock: Clock) -> None:
+    conversations, dropped = kept(ttl_s=60.0)
+    first = keep_new(conversations)
+    clock.now += 59.9
+    conversations.expire()
+    assert dropped == []
+    clock.now += 0.1
+    conversations.expire()
+    assert dropped == [first.session_id]
+
+
+def test_an_expired_conversation_cannot_be_continued_even_before_the_sweep(clock: Clock) -> None:
+    conversations, dropped = kept(ttl_s=60.0)
+    first = keep_new(conversations)
+    clock.now += 60.0
+    with pytest.raises(InvalidArgument):
+        conversations.begin(first.session_id)
+    assert dropped == [first.session_id]
+
+
+def test_a_busy_conversation_does_not_expire(clock: Clock) -> None:
+    conversations, dropped = kept(ttl_s=60.0)
+    first = keep_new(conversations)
+    conversations.begin(first.session_id)
+    clock.now += 1000.0
+    conversations.expire()
+    assert dropped == []
+
+
+def test_more_than_the_most_drops_the_least_recently_used() -> None:
+    conversations, dropped = kept(most=2)
+    first, second = keep_new(conversations), keep_new(conversations)
+    conversations.end(conversations.begin(first.session_id), keep=True)
+    keep_new(conversations)
+    assert (dropped, len(conversations)) == ([second.session_id], 2)
+
+
+def test_a_busy_conversation_is_not_dropped_for_room() -> None:
+    conversations, dropped = kept(most=1)
+    first = keep_new(conversations)
+    conversations.begin(first.session_id)
+    second = keep_new(conversations)
+    assert dropped == [second.session_id]
+
+
+def test_a_new_prompt_keeps_the_beliefs_about_what_it_shares() -> None:
+    conversation = Conversation("s")
+    conversation.set_prompt([1, 2, 3, 4])
+    conversation.draft_view.length, conversation.target_view.length = 2, 4
+    conversation.set_prompt([1, 2, 3, 9, 9])
+    assert conversation.log.tokens == [1, 2, 3, 9, 9]
+    assert (conversation.draft_view.length, conversation.target_view.length) == (2, 3)
+
+
+def test_going_back_to_a_shorter_history_cuts_the_beliefs() -> None:
+    conversation = Conversation("s")
+    conversation.set_prompt([1, 2, 3, 4])
+    conversation.target_view.length = 4
+    conversation.set_prompt([1, 2])
+    assert (conversation.log.tokens, conversation.target_view.length) == ([1, 2], 2)

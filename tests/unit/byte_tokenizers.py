@@ -23,8 +23,7 @@ def byte_names() -> list[str]:
 def byte_level() -> Tokenizer:
     """Ids 0 to 255 are the bytes, then one id per merge, then a special token."""
     names = byte_names()
-    spell = lambda data: "".join(names[byte] for byte in data)  # noqa: E731
-    merges = [(spell(left), spell(right)) for left, right in MERGES]
+    merges = [("".join(names[b] for b in left), "".join(names[b] for b in right)) for left, right in MERGES]
     vocabulary = {name: byte for byte, name in enumerate(names)}
     for left, right in merges:
         vocabulary[left + right] = len(vocabulary)

@@ -14,7 +14,7 @@ from outrider.v1 import orchestrator_pb2 as pb
 
 VOCAB = 100
 CONFIG = OrchestratorConfig("folder")
-Change = Callable[[pb.GenerateRequest], None]
+Change = Callable[[pb.GenerateRequest], object]
 
 
 def request(**fields: object) -> pb.GenerateRequest:
@@ -79,12 +79,12 @@ UNKNOWN = b"\xa2\x06\x03new"
 """Field 100, a string: what a client of a newer protocol might send."""
 
 NESTED: list[tuple[str, Change]] = [
-    ("request", lambda r: r.MergeFromString(UNKNOWN) and None),
-    ("sampling", lambda r: r.sampling.MergeFromString(UNKNOWN) and None),
-    ("speculation", lambda r: r.speculation.MergeFromString(UNKNOWN) and None),
-    ("token_ids", lambda r: r.token_ids.MergeFromString(UNKNOWN) and None),
-    ("chat", lambda r: r.chat.MergeFromString(UNKNOWN) and None),
-    ("chat.messages[1]", lambda r: second_message(r).MergeFromString(UNKNOWN) and None),
+    ("request", lambda r: r.MergeFromString(UNKNOWN)),
+    ("sampling", lambda r: r.sampling.MergeFromString(UNKNOWN)),
+    ("speculation", lambda r: r.speculation.MergeFromString(UNKNOWN)),
+    ("token_ids", lambda r: r.token_ids.MergeFromString(UNKNOWN)),
+    ("chat", lambda r: r.chat.MergeFromString(UNKNOWN)),
+    ("chat.messages[1]", lambda r: second_message(r).MergeFromString(UNKNOWN)),
 ]
 
 

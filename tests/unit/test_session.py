@@ -231,7 +231,7 @@ class Stubborn(FakeTarget):
 
     offer = 0
 
-    async def verify(self, *args: object) -> CacheMiss:  # type: ignore[override]
+    async def verify(self, *args: object) -> CacheMiss:
         return CacheMiss(self.offer)
 
 

@@ -127,7 +127,7 @@ def cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:
 
 
 def chunked(text: str, sizes: Sequence[int]) -> list[str]:
-    pieces = []
+    pieces: list[str] = []
     for size in itertools.cycle(sizes):
         if not text:
             return pieces

@@ -1,9 +1,12 @@
 """Model folders that every test may use, written once per session."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from outrider.home import models_folder
+from outrider.inference.prepare import prepare
 from tests.tiny import ARCHITECTURES, build_model
 
 
@@ -32,3 +35,9 @@ def good_draft(models: Path) -> Path:
 def random_draft(models: Path) -> Path:
     """Other weights altogether: nearly never right."""
     return build_model(models / "llama-random-draft", seed=99, num_hidden_layers=1)
+
+
+@pytest.fixture(scope="session")
+def default_pair() -> tuple[Path, Path]:
+    """Folders of the default target and its draft, converted on the first run."""
+    return prepare(models_folder(os.environ))

@@ -6,6 +6,7 @@ pools or sessions beyond an id.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from orchestrator.session import Proposal, Verdict
 from outrider import telemetry
-from outrider.errors import ProtocolViolation, Unavailable
+from outrider.errors import InvalidArgument, ProtocolViolation, Unavailable
 from outrider.sampling import SamplingParams
 from outrider.status import from_rpc_error
 from outrider.tokens import CacheMiss, Claim
@@ -82,6 +83,14 @@ def _check_length(name: str, value: int, least: int, most: int) -> int:
     return value
 
 
+def _check_ids(name: str, ids: Sequence[int], vocab_size: int) -> tuple[int, ...]:
+    """The ids of an answer. One that does not exist is the peer's fault, not the request's."""
+    try:
+        return check_tokens(name, ids, vocab_size)
+    except InvalidArgument as error:
+        raise ProtocolViolation(error.message) from None
+
+
 def _describe(span: Span, response: Any) -> None:
     timings = timings_from_pb(response.timings)
     span.set_attributes(
@@ -141,7 +150,7 @@ class DraftStream:
         _check_length("number of draft tokens", len(block.tokens), 0, count)
         most = claim.end + len(block.tokens)
         return Proposal(
-            check_tokens("draft_tokens", block.tokens, self._facts.vocab_size),
+            _check_ids("draft_tokens", block.tokens, self._facts.vocab_size),
             _check_length("cached_len", block.cached_len, 0, most),
         )
 
@@ -195,7 +204,7 @@ class TargetStream:
         _check_length("number of log-probabilities", len(verdict.token_logprobs), wanted, wanted)
         return Verdict(
             num_accepted=accepted,
-            next_token=check_tokens("next_token", [verdict.next_token], self._facts.vocab_size)[0],
+            next_token=_check_ids("next_token", [verdict.next_token], self._facts.vocab_size)[0],
             logprobs=tuple(verdict.token_logprobs),
             cached_len=_check_length("cached_len", verdict.cached_len, 0, claim.end + len(block)),
         )

@@ -1,0 +1,227 @@
+"""Promise 4: one trace per request, one span per round, across all three services."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from outrider import telemetry
+from tests.integration.prompts import prompt_of
+from tests.stack import Answer, Farm, Stack, eventually, make_request
+
+CLIENT_TRACE = "0af7651916cd43dd8448eb211c80319c"
+CLIENT_SPAN = "b7ad6b7169203331"
+REPLICA_SPANS = {
+    telemetry.SPAN_PROPOSE_CLIENT: telemetry.SPAN_PROPOSE_SERVER,
+    telemetry.SPAN_VERIFY_CLIENT: telemetry.SPAN_VERIFY_SERVER,
+}
+FORWARDS = {
+    telemetry.SPAN_DRAFT_FORWARD: telemetry.SPAN_PROPOSE_SERVER,
+    telemetry.SPAN_TARGET_FORWARD: telemetry.SPAN_VERIFY_SERVER,
+}
+
+
+class OpenSpans(SpanProcessor):
+    """Counts spans that have begun and not ended; the engines' threads make spans too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.names: list[str] = []
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        with self._lock:
+            self.names.append(span.name)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        with self._lock:
+            self.names.remove(span.name)
+
+
+class Recording:
+    """What was traced since the test began."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.open = OpenSpans()
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+    def children(self, parent: ReadableSpan) -> list[ReadableSpan]:
+        """Spans under a span, in order of their start."""
+        below = [span for span in self.spans if span.parent and span.parent.span_id == id_of(parent)]
+        return sorted(below, key=lambda span: span.start_time or 0)
+
+
+def number(span: ReadableSpan, name: str) -> int:
+    """A numeric attribute."""
+    value = (span.attributes or {})[name]
+    assert isinstance(value, int)
+    return value
+
+
+def trace_of(span: ReadableSpan) -> int:
+    context = span.get_span_context()
+    assert context is not None
+    return context.trace_id
+
+
+def id_of(span: ReadableSpan) -> int:
+    context = span.get_span_context()
+    assert context is not None
+    return context.span_id
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Recording]:
+    """A recording provider for this module; the process can only ever have one, so it is put out of use after."""
+    recording = Recording()
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
+    provider.add_span_processor(recording.open)
+    provider.add_span_processor(SimpleSpanProcessor(recording.exporter))
+    yield recording
+    provider.shutdown()
+
+
+@pytest.fixture
+def recording(installed: Recording) -> Recording:
+    installed.exporter.clear()
+    return installed
+
+
+@pytest.fixture
+async def stack(farm: Farm, llama: Path, good_draft: Path) -> Stack:
+    return await farm.stack(llama, good_draft)
+
+
+async def complete(recording: Recording) -> None:
+    """Every span that has begun has ended; forward spans end on the engines' threads."""
+    await eventually(lambda: not recording.open.names, f"spans end: {recording.open.names}")
+
+
+async def test_the_tree_of_one_request(recording: Recording, stack: Stack) -> None:
+    """generate > round > draft.propose, target.verify > draft.serve, target.serve: exactly that."""
+    answer = await stack.generate(prompt_of(9), 4, max_new_tokens=20)
+    await complete(recording)
+    (root,) = recording.named(telemetry.SPAN_GENERATE)
+    assert root.parent is None
+    rounds = recording.children(root)
+    assert [span.name for span in rounds] == [telemetry.SPAN_ROUND] * len(answer.rounds)
+    for span, stats in zip(rounds, answer.rounds, strict=True):
+        assert number(span, telemetry.ROUND) == stats.round
+        assert number(span, telemetry.PROPOSED) == len(stats.draft_tokens)
+        assert number(span, telemetry.ACCEPTED) == stats.num_accepted
+        asked = [child.name for child in recording.children(span)]
+        wanted = [telemetry.SPAN_PROPOSE_CLIENT] if stats.draft_tokens else []
+        assert asked == [*wanted, telemetry.SPAN_VERIFY_CLIENT]
+        for client in recording.children(span):
+            assert [server.name for server in recording.children(client)] == [REPLICA_SPANS[client.name]]
+    known = {telemetry.SPAN_GENERATE, telemetry.SPAN_ROUND, *REPLICA_SPANS, *REPLICA_SPANS.values(), *FORWARDS}
+    assert {span.name for span in recording.spans} == known
+    assert sum(number(span, telemetry.EMITTED) for span in rounds) == len(answer.ids)
+
+
+async def test_forward_passes_are_linked_not_nested(recording: Recording, stack: Stack) -> None:
+    """A pass serves many requests, so it is a root that links to the rounds it served."""
+    await asyncio.gather(*(stack.generate(prompt_of(9, i), 2, max_new_tokens=12) for i in range(4)))
+    await complete(recording)
+    for name, served in FORWARDS.items():
+        passes = recording.named(name)
+        rounds = {id_of(span) for span in recording.named(served)}
+        linked = [link.context.span_id for span in passes for link in span.links]
+        assert all(span.parent is None for span in passes)
+        assert set(linked) == rounds
+        for span in passes:
+            assert number(span, telemetry.BATCH_ROUNDS) == len(span.links)
+            assert number(span, telemetry.BATCH_ROWS) >= len(span.links)
+    assert max(len(span.links) for span in recording.named(telemetry.SPAN_TARGET_FORWARD)) > 1
+
+
+async def test_a_clients_trace_goes_on(recording: Recording, stack: Stack) -> None:
+    """A traceparent in the call's metadata is the parent, and its trace id is everywhere but in the passes."""
+    call = stack.stub.Generate(
+        make_request(prompt_of(9), 2), metadata=(("traceparent", f"00-{CLIENT_TRACE}-{CLIENT_SPAN}-01"),), timeout=30
+    )
+    async for _ in call:
+        pass
+    await complete(recording)
+    (root,) = recording.named(telemetry.SPAN_GENERATE)
+    assert root.parent is not None
+    assert root.parent.span_id == int(CLIENT_SPAN, 16)
+    traces = {trace_of(span) for span in recording.spans if span.name not in FORWARDS}
+    assert traces == {int(CLIENT_TRACE, 16)}
+
+
+@pytest.mark.parametrize("traceparent", ["", "junk", "00-0-0-01"])
+async def test_a_malformed_parent_is_no_parent(recording: Recording, stack: Stack, traceparent: str) -> None:
+    """The request is served and traced by itself."""
+    call = stack.stub.Generate(make_request(prompt_of(9), 2), metadata=(("traceparent", traceparent),), timeout=30)
+    async for _ in call:
+        pass
+    await complete(recording)
+    (root,) = recording.named(telemetry.SPAN_GENERATE)
+    assert root.parent is None
+
+
+async def test_fifty_streams_half_of_them_cancelled(
+    recording: Recording, stack: Stack, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No span stays open, nobody fails to detach a context, and every round has the right parent."""
+    caplog.set_level(logging.WARNING)
+
+    async def one(number: int) -> None:
+        answer = Answer()
+        stream = stack.stream(make_request(prompt_of(9, number), 2, max_new_tokens=24))
+        async with contextlib.aclosing(stream) as events:  # type: ignore[type-var]
+            async for event in events:
+                answer.read(event)
+                if number % 2 and len(answer.ids) > number // 5:
+                    break
+
+    await asyncio.gather(*(one(i) for i in range(50)))
+    await stack.settled()
+    await complete(recording)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    roots = {id_of(span): span for span in recording.named(telemetry.SPAN_GENERATE)}
+    assert len(roots) == 50
+    for span in recording.named(telemetry.SPAN_ROUND):
+        assert span.parent is not None
+        parent = roots[span.parent.span_id]
+        assert span.parent.trace_id == trace_of(parent)
+
+
+async def test_an_error_is_on_its_span(recording: Recording, stack: Stack) -> None:
+    """A refused session ends the request's span with the error's type."""
+    await stack.fails(make_request([5], session_id="nobody"))
+    await complete(recording)
+    (root,) = recording.named(telemetry.SPAN_GENERATE)
+    assert root.attributes is not None
+    assert root.attributes[telemetry.ERROR_TYPE] == "InvalidArgument"
+    assert root.status.status_code is trace.StatusCode.ERROR
+
+
+async def test_every_attribute_has_a_constant(recording: Recording, stack: Stack) -> None:
+    """One definition per name: nothing is written that outrider/telemetry.py does not name."""
+    await stack.generate(prompt_of(9), 2, temperature=0.8)
+    await complete(recording)
+    constants = {value for name, value in vars(telemetry).items() if name.isupper() and isinstance(value, str)}
+    used = {name for span in recording.spans for name in span.attributes or {}}
+    assert used
+    assert used <= constants
+    assert {span.name for span in recording.spans} <= constants

@@ -129,7 +129,7 @@ ROWS = 2 * BLOCK_SIZE + 9
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("case", [Case(9, 3, 64), Case(4, 2, 32, 5)])
 @given(parts=splits(ROWS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_rows_bits_do_not_depend_on_how_rows_are_split(case: Case, dtype: torch.dtype, parts: list[int]) -> None:
     """Design I1: one prefill, verify blocks, single steps: the same bits."""
     whole = run_split(CpuKernel, case, dtype, ROWS, [ROWS])

@@ -369,7 +369,7 @@ def workloads(draw: st.DrawFn) -> list[tuple[str, list[int], int]]:
 
 @pytest.mark.parametrize("blocks", [7, 64])
 @given(workload=workloads(), steps_between=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_results_do_not_depend_on_neighbours_order_or_pressure(
     blocks: int, workload: list[tuple[str, list[int], int]], steps_between: int
 ) -> None:

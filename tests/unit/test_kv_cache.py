@@ -114,7 +114,7 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.pool.free == TOTAL
 
 
-CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestCacheMachine = CacheMachine.TestCase
 
 

@@ -93,7 +93,7 @@ shrinks = st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_siz
     views=st.tuples(st.integers(0, 60), st.integers(0, 60)),
     stop=st.lists(st.text(alphabet="abcdefghijklmnopqrstuvwxyz{|}~", min_size=1, max_size=2), max_size=2),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answer(
     script: list[Behaviour],
     k: int,
@@ -149,7 +149,7 @@ async def test_a_right_draft_makes_k_plus_one_tokens_per_round() -> None:
 @given(
     script=st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=5), k=st.integers(0, 6), most=st.integers(1, 25)
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 async def test_totals_follow_the_definitions(script: list[Behaviour], k: int, most: int) -> None:
     """proposed = sent to verify, accepted = equal to the target's choices, emitted = committed (design 8)."""
     target = FakeTarget()

@@ -49,7 +49,7 @@ def test_a_block_is_verified_in_one_pass() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, VOCAB - 1), max_size=5), min_size=1, max_size=6), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_rounds_in_a_row_give_the_models_own_text_whatever_is_proposed(
     blocks: list[list[int]], data: st.DataObject
 ) -> None:

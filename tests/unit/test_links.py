@@ -1,0 +1,135 @@
+"""A draft in trouble is left to back off; a target in trouble is waited for, as long as patience lasts."""
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+from opentelemetry.trace import INVALID_SPAN
+
+from orchestrator.links import DraftLink, TargetLink
+from orchestrator.pools import Member, State
+from orchestrator.session import Proposal, Verdict
+from outrider.errors import (
+    DeadlineExceeded,
+    InvalidArgument,
+    NonFiniteLogits,
+    OutriderError,
+    ProtocolViolation,
+    ResourceExhausted,
+    Unavailable,
+)
+from outrider.status import to_status
+from outrider.v1 import target_pb2
+from tests.unit.test_clients import (
+    BLOCK,
+    CLAIM,
+    FACTS,
+    JUNK_BLOCKS,
+    VOCAB,
+    Answer,
+    FakeChannel,
+    block,
+    judged,
+    options,
+    proposal,
+    verdict,
+)
+from tests.unit.test_status import as_received
+
+
+async def ready(answer: Answer) -> tuple[Member, FakeChannel]:
+    """A member that has been greeted, and its channel."""
+
+    async def ask(channel: Any) -> Any:
+        return FACTS
+
+    channel = FakeChannel(answer)
+    member = Member("host:1", ask, lambda facts: "")
+    member.channel = channel  # type: ignore[assignment]
+    await member.handshake()
+    return member, channel
+
+
+def raising(error: OutriderError) -> Answer:
+    return lambda request: as_received(to_status(error))
+
+
+async def test_a_proposal_comes_through_and_keeps_the_member_in_use() -> None:
+    member, _ = await ready(proposal(block=block(1, 2)))
+    link = DraftLink(member, options())
+    assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == Proposal((1, 2), 5)
+    assert (member.state, link.available) == (State.READY, True)
+
+
+FAULTS = {**JUNK_BLOCKS, "gone": raising(Unavailable("gone")), "a bug": raising(OutriderError("bug"))}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str) -> None:
+    member, channel = await ready(FAULTS[kind])
+    link = DraftLink(member, options())
+    with pytest.raises((Unavailable, ProtocolViolation, OutriderError)):
+        await link.propose(0, CLAIM, 3, INVALID_SPAN)
+    assert (member.state, link.available, channel.call.cancelled) == (State.UNAVAILABLE, False, True)
+    await member.handshake()
+    assert link.available
+
+
+@pytest.mark.parametrize("error", [InvalidArgument("tokens", "too long"), ResourceExhausted("full")])
+async def test_a_draft_that_one_session_does_not_suit_stays_with_the_others(error: OutriderError) -> None:
+    member, _ = await ready(raising(error))
+    link, other = DraftLink(member, options()), DraftLink(member, options())
+    with pytest.raises(type(error)):
+        await link.propose(0, CLAIM, 3, INVALID_SPAN)
+    assert (member.state, link.available, other.available) == (State.READY, False, True)
+
+
+async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() -> None:
+    member, channel = await ready(proposal(block=block(1)))
+    link = DraftLink(member, dataclasses.replace(options(), deadline_s=0.0))
+    with pytest.raises(DeadlineExceeded):
+        await link.propose(0, CLAIM, 3, INVALID_SPAN)
+    assert (member.state, channel.call.sent) == (State.READY, [])
+
+
+async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
+    answers = [raising(Unavailable("gone")), verdict(verdict=judged(1))]
+    member, channel = await ready(lambda request: answers.pop(0)(request))
+    waiting = asyncio.create_task(TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN))
+    while member.state is State.READY:  # noqa: ASYNC110 - the link has no event for its own trouble
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await member.handshake()
+    answer = await waiting
+    assert isinstance(answer, Verdict)
+    assert (answer.num_accepted, len(channel.call.sent)) == (1, 2)
+
+
+async def test_patience_ends_with_the_reason_and_a_delay() -> None:
+    member, _ = await ready(raising(Unavailable("gone")))
+    link = TargetLink(member, options(), patience_s=0.02)
+    with pytest.raises(Unavailable, match="gone") as caught:
+        await link.verify(0, CLAIM, BLOCK, INVALID_SPAN)
+    assert caught.value.retry_after_s == 1.0
+    assert member.state is State.UNAVAILABLE
+
+
+async def test_an_error_of_the_request_itself_is_not_retried() -> None:
+    member, channel = await ready(raising(NonFiniteLogits("position 7")))
+    with pytest.raises(NonFiniteLogits):
+        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN)
+    assert len(channel.call.sent) == 1
+    assert member.state is State.READY
+
+
+async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_the_client() -> None:
+    member, _ = await ready(verdict(verdict=target_pb2.Verdict(num_accepted=0, next_token=VOCAB, cached_len=5)))
+    with pytest.raises(ProtocolViolation):
+        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN)
+
+
+async def test_closing_a_link_that_never_opened_is_nothing() -> None:
+    member, _ = await ready(proposal(block=block(1)))
+    DraftLink(member, options()).close()
+    TargetLink(member, options(), 1.0).close()

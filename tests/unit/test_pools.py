@@ -1,0 +1,112 @@
+"""A member is used when it fits and answers; failures back off and one success forgets them."""
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+
+from orchestrator.pools import Member, State
+from outrider.errors import Unavailable
+from outrider.wire import ReplicaFacts
+
+FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
+
+
+class Replica:
+    """Answers handshakes with facts, or raises."""
+
+    def __init__(self) -> None:
+        self.facts = FACTS
+        self.error: Unavailable | None = None
+        self.asked = 0
+
+    async def ask(self, channel: Any) -> ReplicaFacts:
+        self.asked += 1
+        if self.error:
+            raise self.error
+        return self.facts
+
+
+class Clock:
+    """Plays ``time.monotonic``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def member(replica: Replica, mismatch: str = "") -> Member:
+    made = Member("host:1", replica.ask, lambda facts: mismatch)
+    made.channel = object()  # type: ignore[assignment]
+    return made
+
+
+async def test_a_member_that_fits_is_ready() -> None:
+    made = member(Replica())
+    assert (made.state, made.ready.is_set(), made.due) == (State.UNAVAILABLE, False, True)
+    await made.handshake()
+    assert (made.state, made.reason, made.ready.is_set(), made.due) == (State.READY, "", True, False)
+    assert made.facts == FACTS
+
+
+async def test_a_member_that_does_not_fit_is_refused_with_the_reason_and_asked_again_later(clock: Clock) -> None:
+    made = member(Replica(), "tokenizers differ")
+    await made.handshake()
+    assert (made.state, made.reason, made.ready.is_set()) == (State.REFUSED, "tokenizers differ", False)
+    assert not made.due
+    clock.now += 10.0
+    assert made.due
+
+
+async def test_failures_in_a_row_double_the_wait_up_to_ten_seconds(clock: Clock) -> None:
+    made = member(Replica())
+    waits = []
+    for _ in range(8):
+        made.failed("gone")
+        begin = clock.now
+        while not made.due:
+            clock.now += 0.125
+        waits.append(clock.now - begin)
+    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+async def test_a_success_forgets_earlier_failures(clock: Clock) -> None:
+    made = member(Replica())
+    for _ in range(5):
+        made.failed("gone")
+    made.succeeded()
+    made.failed("gone again")
+    clock.now += 0.25
+    assert made.due
+
+
+async def test_a_handshake_that_fails_is_a_failure_with_its_words() -> None:
+    replica = Replica()
+    replica.error = Unavailable("connection refused")
+    made = member(replica)
+    await made.handshake()
+    assert (made.state, made.reason, made.due) == (State.UNAVAILABLE, "connection refused", False)
+
+
+async def test_a_restarted_replica_is_known_by_its_new_facts() -> None:
+    replica = Replica()
+    made = member(replica)
+    await made.handshake()
+    made.failed("restarted")
+    assert not made.ready.is_set()
+    replica.facts = dataclasses.replace(FACTS, incarnation=78)
+    await made.handshake()
+    assert made.facts is not None
+    assert (made.facts.incarnation, made.state) == (78, State.READY)
+
+
+async def test_a_member_without_an_address_is_absent_and_never_asked() -> None:
+    made = Member("", Replica().ask, lambda facts: "")
+    made.open()
+    assert (made.state, made.reason, made.due, made.channel) == (State.ABSENT, "", False, None)

@@ -10,7 +10,7 @@ from orchestrator.config import OrchestratorConfig
 from orchestrator.pools import Pools, State
 from orchestrator.service import NAME, OrchestratorService
 from outrider import config as configuration
-from outrider import telemetry
+from outrider import logs, telemetry
 from outrider.server import Server, wait_for_signal
 from outrider.tokenizer import Tokenizer
 from outrider.v1.orchestrator_pb2_grpc import add_OrchestratorServiceServicer_to_server
@@ -50,9 +50,8 @@ async def _serve(config: OrchestratorConfig) -> None:
 
 def main(environment: Mapping[str, str]) -> int:
     """Run until SIGTERM. Returns the exit code: 2 for a configuration that cannot work."""
-    level = environment.get("OUTRIDER_LOG_LEVEL", "INFO")
-    logging.basicConfig(level=level, format="%(asctime)s orchestrator %(levelname)s %(message)s")
     try:
+        logs.start("orchestrator", environment)
         telemetry.start("orchestrator", environment)
         asyncio.run(_serve(configuration.load(OrchestratorConfig, environment)))
     except (ValueError, OSError) as error:

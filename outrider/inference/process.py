@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from outrider import config as configuration
-from outrider import telemetry
+from outrider import logs, telemetry
 from outrider.config import ReplicaConfig
 from outrider.errors import OutriderError
 from outrider.inference.replica import Replica, load_replica
@@ -37,9 +37,8 @@ async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attac
 
 def main(role: str, service_name: str, span_name: str, attach: Attach, environment: Mapping[str, str]) -> int:
     """Run a model process until SIGTERM. Returns its exit code: 2 for a configuration that cannot work."""
-    level = environment.get("OUTRIDER_LOG_LEVEL", "INFO")
-    logging.basicConfig(level=level, format=f"%(asctime)s {role} %(levelname)s %(message)s")
     try:
+        logs.start(role, environment)
         telemetry.start(role, environment)
         asyncio.run(_serve(configuration.load(ReplicaConfig, environment), service_name, span_name, attach))
     except (ValueError, OSError, OutriderError) as error:

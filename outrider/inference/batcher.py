@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from outrider.errors import Unavailable
+from outrider.errors import OutriderError, Unavailable
 from outrider.inference.engine import Engine
 from outrider.inference.job import Job, Outcome
 from outrider.inference.program import Program
@@ -117,10 +117,18 @@ class Batcher:
     def _turn(self, engine: Engine) -> None:
         """One pass, and the sweep when it is due: a replica under load has no quiet moment to wait for."""
         if not engine.idle:
-            engine.step()
+            self._step(engine)
         if time.monotonic() >= self._next_sweep:
             self._next_sweep = time.monotonic() + _SWEEP_S
             engine.expire()
+
+    def _step(self, engine: Engine) -> None:
+        """A step that fails in a way nobody foresaw ends the rounds in the engine, not the thread."""
+        try:
+            engine.step()
+        except Exception as error:
+            log.exception("a step of the engine failed; the rounds in it end")
+            engine.abort(OutriderError(f"the engine failed: {error}"))
 
     def _take_commands(self) -> bool:
         """Run what is queued; wait for something when the engine has nothing to do. False ends the thread."""

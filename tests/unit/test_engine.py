@@ -128,6 +128,20 @@ def test_rounds_of_different_sessions_share_a_pass() -> None:
     assert {n: i.outcome.result for n, i in inboxes.items()} == {n: [next_token(p)] for n, p in prompts.items()}
 
 
+def test_blocks_of_several_sessions_in_one_pass_each_get_their_own_rows() -> None:
+    runner = ScriptedRunner()
+    engine = Engine(runner)
+    inboxes = {}
+    for name, tail in {"a": [7, 8, 9], "b": [], "c": [4]}.items():
+        inboxes[name] = submit(engine, name, claim_of(PROMPT), Steps(tail))[1]
+    engine.step()
+    assert len(runner.passes) == 1
+    whole = [next_token(PROMPT), *(next_token([*PROMPT, *[7, 8, 9][: n + 1]]) for n in range(3))]
+    assert inboxes["a"].outcome.result == whole
+    assert inboxes["b"].outcome.result == whole[:1]
+    assert inboxes["c"].outcome.result == [whole[0], next_token([*PROMPT, 4])]
+
+
 def test_two_rounds_of_one_session_wait_for_each_other() -> None:
     """The second sees the cache that the first one leaves."""
     engine = Engine(ScriptedRunner())

@@ -343,13 +343,12 @@ class Farm:
         return self.replicas[key]
 
     async def stack(self, target: Any, draft: Any = None, dtype: str = "float32", **settings: Any) -> Stack:
-        """The shared system of a target's and a draft's model folder, both in ``dtype``."""
+        """The shared system of a target's and a draft's model folder, both with these settings."""
         key = (str(target), str(draft), dtype, *sorted(settings.items()))
         if key not in self.stacks:
-            target_server = await self.replica("target", target, dtype)
-            draft_server = await self.replica("draft", draft, dtype) if draft else None
-            work = start_orchestrator(target_server, draft_server, **settings)
-            self.stacks[key] = await self.standing_up(work)
+            target_server = await self.replica("target", target, dtype, **settings)
+            draft_server = await self.replica("draft", draft, dtype, **settings) if draft else None
+            self.stacks[key] = await self.standing_up(start_orchestrator(target_server, draft_server))
         return self.stacks[key]
 
     async def check_base(self, before: set[asyncio.Task[Any]]) -> None:

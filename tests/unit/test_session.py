@@ -226,6 +226,14 @@ async def test_a_miss_is_answered_by_resending_from_what_is_cached() -> None:
     assert [claim.prefix_len for claim in target.claims] == [0, 5, 3, 6]
 
 
+async def test_a_cache_that_shrinks_under_every_offer_gets_everything_the_third_time() -> None:
+    shrinking = {1: 3, 2: 2, 3: 1}
+    target = FakeTarget(evict=shrinking.get)
+    made = generation(FakeDraft(), target, 0, 2)
+    assert await text_of(made) == await alone(2)
+    assert [claim.prefix_len for claim in target.claims] == [0, 5, 3, 0]
+
+
 class Stubborn(FakeTarget):
     """Misses whatever is claimed, and offers a fixed length."""
 

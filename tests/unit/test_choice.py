@@ -47,7 +47,7 @@ def joint_distribution(params: SamplingParams) -> dict[tuple[int, int], float]:
 
 
 SAMPLED = {
-    "temperature 0.8": (20_000, {"temperature": 0.8}),
+    "temperature 0.8": (12_000, {"temperature": 0.8}),
     "temperature 2": (2_500, {"temperature": 2.0}),
     "top-k 4": (2_500, {"temperature": 1.0, "top_k": 4}),
     "top-p 0.7": (2_500, {"temperature": 1.0, "top_p": 0.7}),
@@ -148,7 +148,7 @@ def test_min_p_is_relative_to_the_likeliest_token() -> None:
 
 def test_a_nucleus_wider_than_the_first_guess_is_found() -> None:
     """A flat vocabulary of 4096 needs more tokens than the first top-k of the nucleus search looks at."""
-    chosen = {choose(torch.zeros(4096), (), SamplingParams(1.0, top_p=0.9, seed=seed), 0) for seed in range(200)}
+    chosen = {choose(torch.zeros(4096), (), SamplingParams(1.0, top_p=0.9, seed=seed), 0) for seed in range(60)}
     assert max(chosen) > 2048
 
 

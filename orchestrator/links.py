@@ -34,9 +34,11 @@ _REFUSALS = (InvalidArgument, ResourceExhausted)
 class DraftLink:
     """A session's way to the draft; implements ``session.Draft``."""
 
-    def __init__(self, member: Member, options: StreamOptions) -> None:
+    def __init__(self, member: Member, options: StreamOptions, vocab_size: int) -> None:
+        """``vocab_size`` is the target's: what a draft says of itself cannot let more through."""
         self._member = member
         self._options = options
+        self._vocab_size = vocab_size
         self._opened = time.monotonic()
         self._stream: DraftStream | None = None
         self._refused = False
@@ -51,8 +53,9 @@ class DraftLink:
         try:
             if self._stream is None:
                 assert self._member.channel is not None and self._member.facts is not None
-                options = _fresh(self._options, self._opened)
-                self._stream = DraftStream(self._member.channel, self._member.facts, options)
+                facts = self._member.facts
+                facts = dataclasses.replace(facts, vocab_size=min(facts.vocab_size, self._vocab_size))
+                self._stream = DraftStream(self._member.channel, facts, _fresh(self._options, self._opened))
             answer = await self._stream.propose(number, claim, count, span)
         except OutriderError as error:
             self.close()

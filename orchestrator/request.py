@@ -59,8 +59,10 @@ def _read_chat(chat: orchestrator_pb2.Chat) -> tuple[ChatMessage, ...]:
     for index, message in enumerate(chat.messages):
         if not message.role:
             raise InvalidArgument(f"chat.messages[{index}].role", "must not be empty")
-        if not message.content:
-            raise InvalidArgument(f"chat.messages[{index}].content", "must not be empty")
+    if not chat.messages[-1].content:
+        raise InvalidArgument(
+            f"chat.messages[{len(chat.messages) - 1}].content", "must not be empty in the last message"
+        )
     return tuple({"role": message.role, "content": message.content} for message in chat.messages)
 
 

@@ -154,7 +154,8 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         end_ids = frozenset(turn.stop_token_ids) | (frozenset() if turn.ignore_eos else frozenset(facts.eos_token_ids))
         answer = Answer(Ending(min(turn.max_new_tokens, room), end_ids, turn.stops), self._tokenizer.decode)
         session_id = conversation.session_id
-        draft = DraftLink(self._pools.draft, StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s))
+        draft_options = StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s)
+        draft = DraftLink(self._pools.draft, draft_options, facts.vocab_size)
         options = StreamOptions(session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs)
         target = TargetLink(self._pools.target, options, config.target_patience_s)
         automatic = config.default_draft_tokens if self._pools.draft.state is not State.ABSENT else 0

@@ -102,6 +102,8 @@ class Engine:
         self._waiting = []
         for job in list(self._running):
             self._fail(job, error)
+        for session in self.sessions:
+            session.busy = False
 
     def step(self) -> None:
         """Admit what fits, run one pass and deliver what is complete."""

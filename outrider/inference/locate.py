@@ -12,7 +12,7 @@ def model_folder(model: str) -> str:
 
     Raises FileNotFoundError when a path does not exist and OSError when the hub does not have the id.
     """
-    if Path(model).is_dir():
+    if model and Path(model).is_dir():
         return model
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise FileNotFoundError(f"model {model!r}: no such folder, and no Hugging Face id of the form owner/name")

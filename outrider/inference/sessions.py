@@ -74,8 +74,13 @@ class SessionStore:
             self.drop(session_id)
 
     def make_room(self, blocks: int) -> bool:
-        """Evict idle sessions, least recently used first, until ``blocks`` are free. False when they never are."""
+        """Evict idle sessions, least recently used first, until ``blocks`` are free.
+
+        False when they cannot be; then nobody is evicted for nothing.
+        """
         idle = [s.session_id for s in self if not s.busy and s.table.blocks]
+        if self.pool.free + sum(len(self._sessions[name].table.blocks) for name in idle) < blocks:
+            return False
         while self.pool.free < blocks and idle:
             self.drop(idle.pop(0))
             self.evictions += 1

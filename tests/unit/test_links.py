@@ -57,7 +57,7 @@ def raising(error: OutriderError) -> Answer:
 
 async def test_a_proposal_comes_through_and_keeps_the_member_in_use() -> None:
     member, _ = await ready(proposal(block=block(1, 2)))
-    link = DraftLink(member, options())
+    link = DraftLink(member, options(), VOCAB)
     assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == Proposal((1, 2), 5)
     assert (member.state, link.available) == (State.READY, True)
 
@@ -68,7 +68,7 @@ FAULTS = {**JUNK_BLOCKS, "gone": raising(Unavailable("gone")), "a bug": raising(
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str) -> None:
     member, channel = await ready(FAULTS[kind])
-    link = DraftLink(member, options())
+    link = DraftLink(member, options(), VOCAB)
     with pytest.raises((Unavailable, ProtocolViolation, OutriderError)):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
     assert (member.state, link.available, channel.call.cancelled) == (State.UNAVAILABLE, False, True)
@@ -79,7 +79,7 @@ async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str
 @pytest.mark.parametrize("error", [InvalidArgument("tokens", "too long"), ResourceExhausted("full")])
 async def test_a_draft_that_one_session_does_not_suit_stays_with_the_others(error: OutriderError) -> None:
     member, _ = await ready(raising(error))
-    link, other = DraftLink(member, options()), DraftLink(member, options())
+    link, other = DraftLink(member, options(), VOCAB), DraftLink(member, options(), VOCAB)
     with pytest.raises(type(error)):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
     assert (member.state, link.available, other.available) == (State.READY, False, True)
@@ -87,7 +87,7 @@ async def test_a_draft_that_one_session_does_not_suit_stays_with_the_others(erro
 
 async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() -> None:
     member, channel = await ready(proposal(block=block(1)))
-    link = DraftLink(member, dataclasses.replace(options(), deadline_s=0.0))
+    link = DraftLink(member, dataclasses.replace(options(), deadline_s=0.0), VOCAB)
     with pytest.raises(DeadlineExceeded):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
     assert (member.state, channel.call.sent) == (State.READY, [])
@@ -131,5 +131,12 @@ async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_
 
 async def test_closing_a_link_that_never_opened_is_nothing() -> None:
     member, _ = await ready(proposal(block=block(1)))
-    DraftLink(member, options()).close()
+    DraftLink(member, options(), VOCAB).close()
     TargetLink(member, options(), 1.0).close()
+
+
+async def test_an_id_beyond_the_targets_vocabulary_is_junk_whatever_the_draft_says_of_itself() -> None:
+    member, _ = await ready(proposal(block=block(1, VOCAB - 1)))
+    link = DraftLink(member, options(), VOCAB - 1)
+    with pytest.raises(ProtocolViolation):
+        await link.propose(0, CLAIM, 3, INVALID_SPAN)

@@ -43,6 +43,7 @@ BAD: list[tuple[str, pb.GenerateRequest]] = [
     ("chat.messages", pb.GenerateRequest(chat=pb.Chat())),
     ("chat.messages[1].role", pb.GenerateRequest(chat=chat(("user", "hi"), ("", "x")))),
     ("chat.messages[0].content", pb.GenerateRequest(chat=chat(("user", "")))),
+    ("chat.messages[1].content", pb.GenerateRequest(chat=chat(("user", "hi"), ("assistant", "")))),
     ("sampling.temperature", request(sampling={"temperature": -1.0})),
     ("sampling.temperature", request(sampling={"temperature": float("nan")})),
     ("sampling.top_k", request(sampling={"top_k": -1})),

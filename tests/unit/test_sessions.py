@@ -72,6 +72,13 @@ def test_a_busy_session_is_never_evicted() -> None:
     assert names(store) == ["a"]
 
 
+def test_nobody_is_evicted_when_it_would_not_make_enough_room() -> None:
+    store = store_with("a", "b", "c", blocks=3)
+    store.obtain("a", 0.0).busy = True
+    assert not store.make_room(3)
+    assert (sorted(names(store)), store.evictions) == (["a", "b", "c"], 0)
+
+
 def test_nothing_is_evicted_while_there_is_room() -> None:
     store = store_with("a", "b", blocks=8)
     assert store.make_room(6)

@@ -313,7 +313,6 @@ async def test_health_of_the_orchestrator_follows_the_target(llama: Path) -> Non
 
 
 MISTAKES: list[tuple[str, dict[str, str], str]] = [
-    ("draft_service", {}, "OUTRIDER_MODEL"),
     ("target_service", {"OUTRIDER_MODEL": "/nonexistent/model"}, "/nonexistent/model"),
     ("target_service", {"OUTRIDER_MODEL": "MAMBA"}, "mamba"),
     ("target_service", {"OUTRIDER_MODEL": "LLAMA", "OUTRIDER_LISTEN": "TAKEN"}, "another process"),

@@ -7,7 +7,7 @@ also knows what an idle system looks like, so that every test can show that it l
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -311,6 +311,23 @@ async def start_orchestrator(
     if draft is not None:
         await eventually(lambda: pools.draft.state is not State.UNAVAILABLE, "the draft was asked")
     return stack
+
+
+@contextlib.asynccontextmanager
+async def own_stack(
+    target: ReplicaServer | Awaitable[ReplicaServer], draft: ReplicaServer | None = None, **settings: Any
+) -> AsyncIterator[Stack]:
+    """An orchestrator for one test; replicas that the test started itself are stopped with it."""
+    owned = not isinstance(target, ReplicaServer)
+    server = target if isinstance(target, ReplicaServer) else await target
+    stack = await start_orchestrator(server, draft, **settings)
+    try:
+        yield stack
+        await stack.settled()
+    finally:
+        await stack.close()
+        if owned:
+            await server.stop()
 
 
 def _is_listener(task: asyncio.Task[Any]) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from outrider.v1 import orchestrator_pb2 as pb
 from tests.integration.prompts import prompt_of
-from tests.stack import Answer, Farm, ReplicaServer, Stack, make_request, start_orchestrator
+from tests.stack import Answer, Farm, ReplicaServer, Stack, make_request, own_stack
 from tests.tiny import VOCABULARY, build_model, save_tokenizer
 
 BLOCKS = (1, 2, 4, 8)
@@ -135,19 +135,17 @@ async def test_a_cache_for_two_sessions_serves_six(farm: Farm, llama: Path) -> N
     target = await farm.replica("target", llama, kv_bytes=budget)
     draft = await farm.replica("draft", llama, kv_bytes=budget)
     assert target.replica.facts.kv_capacity_tokens < 300
-    stack = await farm.standing_up(start_orchestrator(target, draft))
     roomy = await farm.stack(llama, llama)
     settings: list[dict[str, Any]] = [
         {"temperature": 0.8 * (i % 2), "seed": i, "max_new_tokens": 100} for i in range(6)
     ]
     plain = [await roomy.generate(prompt_of(20, i), 0, **settings[i]) for i in range(6)]
-    pressed = await asyncio.gather(*(stack.generate(prompt_of(20, i), 4, **settings[i]) for i in range(6)))
+    async with own_stack(target, draft) as stack:
+        pressed = await asyncio.gather(*(stack.generate(prompt_of(20, i), 4, **settings[i]) for i in range(6)))
     assert [answer.ids for answer in pressed] == [answer.ids for answer in plain]
     assert target.replica.engine.sessions.evictions > 0
     for answer in pressed:
         answer.check_all_accepted()
-    await stack.settled()
-    await stack.close()
 
 
 @pytest.mark.parametrize("sampling", SETTINGS, ids=["greedy", "sampled"])

@@ -33,7 +33,17 @@ from tests.fakes import (
     serving,
 )
 from tests.integration.prompts import prompt_of
-from tests.stack import LOCAL, Answer, Farm, ReplicaServer, Stack, eventually, make_request, start_orchestrator
+from tests.stack import (
+    LOCAL,
+    Answer,
+    Farm,
+    ReplicaServer,
+    Stack,
+    eventually,
+    make_request,
+    own_stack,
+    start_orchestrator,
+)
 from tests.tiny import VOCABULARY
 
 NAN, INF = float("nan"), float("inf")
@@ -41,23 +51,6 @@ NAN, INF = float("nan"), float("inf")
 
 def replica_config(model: Path) -> ReplicaConfig:
     return ReplicaConfig(model=str(model), listen=LOCAL, dtype="float32", kv_bytes=32 << 20, threads=1)
-
-
-@contextlib.asynccontextmanager
-async def own_stack(
-    target: ReplicaServer | Awaitable[ReplicaServer], draft: ReplicaServer | None = None, **settings: Any
-) -> AsyncIterator[Stack]:
-    """An orchestrator for one test; replicas that the test started itself are stopped with it."""
-    owned = not isinstance(target, ReplicaServer)
-    server = target if isinstance(target, ReplicaServer) else await target
-    stack = await start_orchestrator(server, draft, **settings)
-    try:
-        yield stack
-        await stack.settled()
-    finally:
-        await stack.close()
-        if owned:
-            await server.stop()
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ from transformers import (
 from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from tests.integration.prompts import prompt_of
-from tests.stack import Farm, ReplicaServer, start_orchestrator
+from tests.stack import Farm, ReplicaServer, own_stack
 from tests.tiny import ARCHITECTURES, save_tokenizer
 
 NEW_TOKENS = 64
@@ -66,16 +66,14 @@ async def test_greedy_answers_are_those_of_transformers(farm: Farm, models: Path
     expected = {length: reference(model, prompt_of(length)) for length in LENGTHS}
     target = await farm.replica("target", folder, max_rows=64)
     draft = await farm.replica("draft", folder, max_rows=64)
-    stack = await start_orchestrator(target, draft)
-    for k in (0, 4):
-        answers = await asyncio.gather(
-            *(stack.generate(prompt_of(length), k, max_new_tokens=NEW_TOKENS) for length in LENGTHS)
-        )
-        for length, answer in zip(LENGTHS, answers, strict=True):
-            assert_equal(answer.ids, *expected[length], f"{architecture}, {length} tokens of prompt, k={k}")
-            answer.check_all_accepted()
-    await stack.settled()
-    await stack.close()
+    async with own_stack(target, draft) as stack:
+        for k in (0, 4):
+            answers = await asyncio.gather(
+                *(stack.generate(prompt_of(length), k, max_new_tokens=NEW_TOKENS) for length in LENGTHS)
+            )
+            for length, answer in zip(LENGTHS, answers, strict=True):
+                assert_equal(answer.ids, *expected[length], f"{architecture}, {length} tokens of prompt, k={k}")
+                answer.check_all_accepted()
 
 
 def mamba() -> Any:

@@ -28,7 +28,7 @@ from target_service.service import NAME as TARGET_NAME
 from target_service.service import TargetService
 from tests.integration.processes import Service, free_address, health, running, serves, spawn
 from tests.integration.prompts import prompt_of
-from tests.stack import LOCAL, Answer, Farm, Stack, make_request, start_orchestrator
+from tests.stack import LOCAL, Answer, Farm, Stack, make_request, own_stack
 from tests.tiny import save_tokenizer
 
 TINY = {"OUTRIDER_DTYPE": "float32", "OUTRIDER_THREADS": "1", "OUTRIDER_KV_BYTES": "32MiB"}
@@ -188,18 +188,18 @@ async def test_a_round_of_eight_is_under_200_bytes(stack: Stack) -> None:
     await draft_server.start()
     await target_server.start()
     target = type(stack.target)("target", stack.target.config, stack.target.replica, target_server)
-    weighed = await start_orchestrator(target, None, draft_address=f"127.0.0.1:{draft_server.port}")
-    await weighed.draft_is(State.READY)
-    answer = await weighed.generate(prompt_of(9), 8, max_new_tokens=45)
-    assert max(stats.num_accepted for stats in answer.rounds) == 8
-    for weighing in (drafts, targets):
-        assert len(weighing.requests) >= 5
-        for message in (*weighing.requests[1:], *weighing.responses):
-            assert with_ids_of(message, 2**18 - 1).ByteSize() < 200
-    await weighed.settled()
-    await weighed.close()
-    await draft_server.drain()
-    await target_server.drain()
+    try:
+        async with own_stack(target, draft_address=f"127.0.0.1:{draft_server.port}") as weighed:
+            await weighed.draft_is(State.READY)
+            answer = await weighed.generate(prompt_of(9), 8, max_new_tokens=45)
+        assert max(stats.num_accepted for stats in answer.rounds) == 8
+        for weighing in (drafts, targets):
+            assert len(weighing.requests) >= 5
+            for message in (*weighing.requests[1:], *weighing.responses):
+                assert with_ids_of(message, 2**18 - 1).ByteSize() < 200
+    finally:
+        await draft_server.drain()
+        await target_server.drain()
 
 
 @contextlib.asynccontextmanager

@@ -3,11 +3,11 @@
 Its passes cost nothing, so what remains of a round is the system itself. Everything but the runner is real.
 """
 
-import asyncio
 import sys
 from collections.abc import Sequence
 
 import torch
+import uvloop
 
 from draft_service.service import NAME as DRAFT_NAME
 from draft_service.service import DraftService
@@ -84,4 +84,4 @@ async def _serve(role: str, address: str, tokenizer_folder: str) -> None:
 
 if __name__ == "__main__":
     telemetry.start(sys.argv[1], {})
-    asyncio.run(_serve(*sys.argv[1:4]))
+    uvloop.run(_serve(*sys.argv[1:4]))

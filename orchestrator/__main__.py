@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+import uvloop
+
 from orchestrator.config import OrchestratorConfig
 from orchestrator.pools import Pools, State
 from orchestrator.service import NAME, OrchestratorService
@@ -53,7 +55,7 @@ def main(environment: Mapping[str, str]) -> int:
     try:
         logs.start("orchestrator", environment)
         telemetry.start("orchestrator", environment)
-        asyncio.run(_serve(configuration.load(OrchestratorConfig, environment)))
+        uvloop.run(_serve(configuration.load(OrchestratorConfig, environment)))
     except (ValueError, OSError) as error:
         log.error("%s", error)
         return 2

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import uvloop
+
 from outrider import config as configuration
 from outrider import logs, telemetry
 from outrider.config import ReplicaConfig
@@ -40,7 +42,7 @@ def main(role: str, service_name: str, span_name: str, attach: Attach, environme
     try:
         logs.start(role, environment)
         telemetry.start(role, environment)
-        asyncio.run(_serve(configuration.load(ReplicaConfig, environment), service_name, span_name, attach))
+        uvloop.run(_serve(configuration.load(ReplicaConfig, environment), service_name, span_name, attach))
     except (ValueError, OSError, OutriderError) as error:
         log.error("%s", error)
         return 2

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import uvloop
 
 from bench.report import publish, table
-from bench.scripted import token_after
+from bench.scripted import ECHO_METHOD, token_after
 from outrider.cli.models import chosen_pair
 from outrider.cli.stack import Service, free_port
 from outrider.tokens import TokenLog
@@ -86,6 +87,20 @@ async def _engine_share(address: str) -> tuple[float, float]:
     return statistics.median(round_trips[_WARM_UP:]), statistics.median(inside[_WARM_UP:])
 
 
+async def _bare_round_trip(address: str) -> float:
+    """Median of an echo of as many bytes as a verify request has, microseconds."""
+    times = []
+    async with grpc.aio.insecure_channel(address) as channel:
+        call: Any = channel.stream_stream(ECHO_METHOD)()
+        for _ in range(500):
+            began = time.perf_counter()
+            await call.write(bytes(60))
+            await call.read()
+            times.append((time.perf_counter() - began) * 1e6)
+        await call.done_writing()
+    return statistics.median(times[_WARM_UP:])
+
+
 def _stack(folder: Path, tokenizer: str) -> list[Service]:
     address = {name: f"{_HOST}:{free_port(_HOST)}" for name in ("target", "draft", "orchestrator")}
     variables = {
@@ -119,6 +134,7 @@ async def main() -> int:
             await asyncio.sleep(1.0)  # the pool monitor pairs the draft within its next turns
             samples = await _rounds(stack[-1].address)
             round_trip, inside = await _engine_share(stack[0].address)
+            bare = await _bare_round_trip(stack[0].address)
         finally:
             for service in reversed(stack):
                 await service.stop()
@@ -131,11 +147,17 @@ async def main() -> int:
     ]
     rows.append(["verify alone, no orchestrator", f"{round_trip:.0f}", ""])
     rows.append(["of that queue and pass in the engine", f"{inside:.0f}", ""])
+    rows.append(["bare gRPC echo, same process and bytes", f"{bare:.0f}", ""])
     p50 = statistics.median(s.total for s in samples)
-    result = {"round_p50_us": round(p50), "rounds": len(samples), "draft_tokens": _DRAFT_TOKENS}
+    result = {
+        "round_p50_us": round(p50),
+        "bare_echo_p50_us": round(bare),
+        "rounds": len(samples),
+        "draft_tokens": _DRAFT_TOKENS,
+    }
     publish("round_overhead", table(["part", "p50 us", "p99 us"], rows), result)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(uvloop.run(main()))

@@ -4,8 +4,10 @@ Its passes cost nothing, so what remains of a round is the system itself. Everyt
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
+import grpc
 import torch
 import uvloop
 
@@ -53,6 +55,23 @@ class ScriptedRunner:
         """There is nothing to copy."""
 
 
+ECHO_METHOD = "/bench.Echo/Echo"
+
+
+class EchoHandler(grpc.GenericRpcHandler):
+    """A bidirectional stream that returns each message: what a round trip costs without Outrider."""
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of the one method."""
+        if handler_call_details.method != ECHO_METHOD:
+            return None
+        return grpc.stream_stream_rpc_method_handler(self._echo)
+
+    async def _echo(self, requests: Any, context: Any) -> AsyncIterator[bytes]:
+        async for request in requests:
+            yield request
+
+
 async def _serve(role: str, address: str, tokenizer_folder: str) -> None:
     tokenizer = Tokenizer.load(tokenizer_folder)
     runner = ScriptedRunner(1024)
@@ -75,6 +94,7 @@ async def _serve(role: str, address: str, tokenizer_folder: str) -> None:
         add_DraftServiceServicer_to_server(DraftService(replica), server.grpc_server)
     else:
         add_TargetServiceServicer_to_server(TargetService(replica), server.grpc_server)
+    server.grpc_server.add_generic_rpc_handlers((EchoHandler(),))
     await server.start()
     await server.set_serving(True)
     await wait_for_signal()

@@ -62,9 +62,12 @@ _FLUSH_MS = 2_000
 _propagator = TraceContextTextMapPropagator()
 
 
+_tracer = trace.get_tracer("outrider")
+
+
 def tracer() -> trace.Tracer:
     """The tracer of this process; a no-op one until ``start`` installs a provider."""
-    return trace.get_tracer("outrider")
+    return _tracer
 
 
 def child_of(span: Span) -> Context:

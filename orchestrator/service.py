@@ -120,7 +120,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         """One turn of a conversation. A turn that does not complete leaves the conversation as it was."""
         before, keep = list(conversation.log.tokens), bool(turn.session_id)
         try:
-            prompt = self._fitting_prompt(turn, conversation, facts)
+            prompt = await self._fitting_prompt(turn, conversation, facts)
             conversation.set_prompt(prompt)
             generation, links = self._prepare(turn, conversation, facts, span, context.time_remaining())
             with contextlib.closing(links[0]), contextlib.closing(links[1]):
@@ -139,8 +139,9 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             conversation.set_prompt(before)
             self.conversations.end(conversation, keep)
 
-    def _fitting_prompt(self, turn: Turn, conversation: Conversation, facts: ReplicaFacts) -> list[int]:
-        prompt = prompt_tokens(conversation, turn.input, self._tokenizer)
+    async def _fitting_prompt(self, turn: Turn, conversation: Conversation, facts: ReplicaFacts) -> list[int]:
+        """The turn's prompt, tokenized beside the event loop: a long text takes longer than other rounds can wait."""
+        prompt = await asyncio.to_thread(prompt_tokens, conversation, turn.input, self._tokenizer)
         most = min(facts.max_positions, facts.kv_capacity_tokens) - 1
         if len(prompt) > most:
             raise InvalidArgument(turn.input.field, f"has {len(prompt)} tokens with its history, at most {most} fit")

@@ -62,6 +62,9 @@ class RoundStream:
             raise Unavailable("the stream has ended") from None
         if response is grpc.aio.EOF:
             raise Unavailable("the peer ended the stream")
+        if response is None:  # what grpc.aio gives for bytes that are no such message
+            self.close()
+            raise ProtocolViolation("an answer that cannot be parsed")
         if response.round != request.round:
             self.close()
             raise ProtocolViolation(f"answer to round {response.round} in round {request.round}")
@@ -229,6 +232,8 @@ async def _handshake(stub: Any, request: Any) -> ReplicaFacts:
         response = await stub.GetReplicaInfo(request, timeout=_HANDSHAKE_S)
     except grpc.aio.AioRpcError as error:
         raise from_rpc_error(error) from None
+    if response is None:
+        raise ProtocolViolation("a handshake that cannot be parsed")
     return facts_from_pb(response.info)
 
 

@@ -33,7 +33,7 @@ class OrchestratorConfig:
     """Longest wait for a proposal; after it the round goes on without."""
     verify_timeout_s: float = setting(120.0, least=0.01)
     """Longest wait for a verdict; after it the target counts as gone."""
-    target_patience_s: float = setting(10.0, least=0.0)
+    target_patience_s: float = setting(60.0, least=0.0)
     """How long a running request waits for a lost target to come back."""
     drain_s: float = setting(20.0, least=0.0)
     """Seconds that running answers get to end after SIGTERM."""

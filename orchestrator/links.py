@@ -6,6 +6,7 @@ because every cache can be rebuilt. They do not know the acceptance loop.
 
 import asyncio
 import dataclasses
+import logging
 import time
 
 from opentelemetry.trace import Span
@@ -13,8 +14,17 @@ from opentelemetry.trace import Span
 from orchestrator.clients import DraftStream, StreamOptions, TargetStream
 from orchestrator.pools import Member, State
 from orchestrator.session import Proposal, Verdict
-from outrider.errors import DeadlineExceeded, InvalidArgument, OutriderError, ResourceExhausted, Unavailable
+from outrider.errors import (
+    DeadlineExceeded,
+    InvalidArgument,
+    OutriderError,
+    ProtocolViolation,
+    ResourceExhausted,
+    Unavailable,
+)
 from outrider.tokens import CacheMiss, Claim
+
+log = logging.getLogger(__name__)
 
 
 def _fresh(options: StreamOptions, opened: float) -> StreamOptions:
@@ -57,12 +67,15 @@ class DraftLink:
                 facts = dataclasses.replace(facts, vocab_size=min(facts.vocab_size, self._vocab_size))
                 self._stream = DraftStream(self._member.channel, facts, _fresh(self._options, self._opened))
             answer = await self._stream.propose(number, claim, count, span)
-        except OutriderError as error:
+        except Exception as error:
             self.close()
+            if not isinstance(error, OutriderError):
+                log.exception("the draft %s answered in a way nobody foresaw", self._member.address)
+                error = ProtocolViolation(f"unforeseen: {error!r}")
             self._refused = isinstance(error, _REFUSALS)
             if not isinstance(error, (*_REFUSALS, DeadlineExceeded)):
                 self._member.failed(error.message)
-            raise
+            raise error from None
         self._member.succeeded()
         return answer
 
@@ -87,9 +100,9 @@ class TargetLink:
         """The target's choices; while it is away, wait for it as long as patience lasts."""
         give_up = time.monotonic() + self._patience_s
         while True:
+            if self._stream is None:
+                self._stream = await self._open(give_up - time.monotonic())
             try:
-                if self._stream is None:
-                    self._stream = await self._open(give_up - time.monotonic())
                 answer = await self._stream.verify(number, claim, block, span)
             except Unavailable as error:
                 self.close()
@@ -105,7 +118,8 @@ class TargetLink:
             async with asyncio.timeout(max(0.0, patience_s)):
                 await self._member.ready.wait()
         except TimeoutError:
-            raise Unavailable(f"target {self._member.address}: {self._member.reason}", retry_after_s=1.0) from None
+            words = f"target {self._member.address} is away: {self._member.reason}"
+            raise Unavailable(words, retry_after_s=1.0) from None
         assert self._member.channel is not None and self._member.facts is not None
         return TargetStream(self._member.channel, self._member.facts, _fresh(self._options, self._opened))
 

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _MONITOR_S = 0.25
 _BACKOFF_FIRST_S = 0.25
 _BACKOFF_MOST_S = 10.0
+_TARGET_BACKOFF_MOST_S = 0.5
+"""Answers wait for the target and for nothing else, so it is asked again soon."""
 
 
 class State(Enum):
@@ -46,6 +48,7 @@ class Member:
     facts: ReplicaFacts | None = None
     state: State = State.UNAVAILABLE
     reason: str = "not asked yet"
+    backoff_most_s: float = _BACKOFF_MOST_S
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _backoff_s: float = 0.0
     _not_before: float = 0.0
@@ -58,10 +61,17 @@ class Member:
             self.state, self.reason = State.ABSENT, ""
 
     def failed(self, reason: str) -> None:
-        """Stop using it; each failure in a row doubles the time until it is tried again."""
-        if self.state is State.READY:
-            log.warning("%s is not used any more: %s", self.address, reason)
-        self._backoff_s = min(_BACKOFF_MOST_S, self._backoff_s * 2 or _BACKOFF_FIRST_S)
+        """Stop using it; each failure in a row doubles the time until it is tried again.
+
+        Sessions that notice the same failure after the first change nothing: it is counted once.
+        """
+        if self.state is not State.READY:
+            return
+        log.warning("%s is not used any more: %s", self.address, reason)
+        self._back_off(reason)
+
+    def _back_off(self, reason: str) -> None:
+        self._backoff_s = min(self.backoff_most_s, self._backoff_s * 2 or _BACKOFF_FIRST_S)
         self._not_before = time.monotonic() + self._backoff_s
         self._set(State.UNAVAILABLE, reason)
 
@@ -88,8 +98,10 @@ class Member:
         assert self.channel is not None
         try:
             facts = await self.ask(self.channel)
-        except OutriderError as error:
-            self.failed(error.message)
+        except Exception as error:  # whatever a peer answers, the monitor must live
+            if not isinstance(error, OutriderError):
+                log.exception("the handshake with %s failed in a way nobody foresaw", self.address)
+            self._back_off(str(error))
             return
         mismatch = self.judge(facts)
         self.facts = facts
@@ -113,7 +125,7 @@ class Pools:
 
     def __init__(self, target: str, draft: str, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self.target = Member(target, target_facts, self._judge_target)
+        self.target = Member(target, target_facts, self._judge_target, backoff_most_s=_TARGET_BACKOFF_MOST_S)
         self.draft = Member(draft, draft_facts, self._judge_draft)
         self._monitor: asyncio.Task[None] | None = None
 

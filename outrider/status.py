@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -45,7 +46,10 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:
     message = error.details() or error.code().name
     reason = field = ""
     retry_after_s: float | None = None
-    status = rpc_status.from_call(error)
+    try:
+        status = rpc_status.from_call(error)
+    except (ValueError, DecodeError):  # details that are junk or contradict the status: the bare code counts
+        status = None
     for box in status.details if status else ():
         info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
         if box.Unpack(info) and info.domain == DOMAIN:

@@ -150,7 +150,7 @@ async def test_close_ends_waiting_rounds_with_unavailable_and_joins_the_thread()
     batcher.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(result) for result in results] == [Unavailable, Unavailable]
-    assert not any(thread.name == "engine" for thread in threading.enumerate())
+    assert not batcher._thread.is_alive()
 
 
 async def test_after_close_everything_is_unavailable() -> None:

@@ -68,6 +68,7 @@ async def test_failures_in_a_row_double_the_wait_up_to_ten_seconds(clock: Clock)
     made = member(Replica())
     waits = []
     for _ in range(8):
+        made.state = State.READY
         made.failed("gone")
         begin = clock.now
         while not made.due:
@@ -110,3 +111,11 @@ async def test_a_member_without_an_address_is_absent_and_never_asked() -> None:
     made = Member("", Replica().ask, lambda facts: "")
     made.open()
     assert (made.state, made.reason, made.due, made.channel) == (State.ABSENT, "", False, None)
+
+
+async def test_a_failure_that_many_sessions_notice_is_counted_once() -> None:
+    made = member(Replica())
+    made.state = State.READY
+    for _ in range(8):
+        made.failed("gone")
+    assert made._backoff_s == 0.25

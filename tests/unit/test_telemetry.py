@@ -1,6 +1,8 @@
 """Trace context crosses a stream, tracing is off by default, and spans end as they should."""
 
 import asyncio
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -85,7 +87,16 @@ def test_tracing_is_off_unless_asked_for(environment: dict[str, str]) -> None:
     before = trace.get_tracer_provider()
     telemetry.start("test", environment)
     assert trace.get_tracer_provider() is before
-    assert not telemetry.tracer().start_span("x").is_recording()
+
+
+def test_a_process_that_starts_no_tracing_records_nothing() -> None:
+    """In a process of its own: other tests install a provider, and a process can have only one."""
+    code = (
+        "from outrider import telemetry; telemetry.start('test', {});"
+        "print(telemetry.tracer().start_span('x').is_recording())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_none_wins_over_an_endpoint() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+from opentelemetry.trace import SpanKind
+
 from draft_service.drafter import Propose
 from outrider import telemetry
 from outrider.errors import InvalidArgument
@@ -44,6 +46,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         span = telemetry.tracer().start_span(
             telemetry.SPAN_PROPOSE_SERVER,
             context=telemetry.extract(request.traceparent),
+            kind=SpanKind.SERVER,
             attributes={telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len},
         )
         with telemetry.ending(span):

@@ -108,6 +108,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         try:
             with telemetry.ending(span):
                 conversation = self.conversations.begin(turn.session_id)
+                span.set_attribute(telemetry.SESSION_ID, conversation.session_id)
                 async with contextlib.aclosing(self._converse(turn, conversation, facts, span, context)) as events:
                     async for event in events:
                         yield event
@@ -163,7 +164,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         generation = Generation(
             log=conversation.log,
             answer=answer,
-            policy=Policy(turn.speculation, min(automatic, facts.max_draft_tokens)),
+            policy=Policy(turn.speculation, min(automatic, config.max_draft_tokens, facts.max_draft_tokens)),
             draft=draft,
             target=target,
             draft_view=conversation.draft_view,

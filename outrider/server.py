@@ -119,16 +119,15 @@ class Server:
 
 
 async def wait_for_signal() -> str:
-    """Return the name of the first SIGTERM or SIGINT; a second one ends the process at once."""
+    """Return the name of the first SIGTERM, SIGINT or SIGHUP; a second Ctrl-C ends the process at once."""
     loop = asyncio.get_running_loop()
     received: asyncio.Future[str] = loop.create_future()
 
     def handle(number: signal.Signals) -> None:
         if not received.done():
             received.set_result(number.name)
-        for again in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(again)
+        loop.remove_signal_handler(signal.SIGINT)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, handle, number)
     return await received

@@ -78,7 +78,7 @@ class Tokenizer:
         path = Path(folder)
         file = path / "tokenizer.json"
         if not file.is_file():
-            raise FileNotFoundError(f"{file} is missing; `outrider models prepare` writes it for a Hugging Face model")
+            raise FileNotFoundError(f"{file} is missing; name a model folder that has one")
         fast = FastTokenizer.from_file(str(file))
         fast.no_truncation()
         fast.no_padding()

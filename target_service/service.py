@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+from opentelemetry.trace import SpanKind
+
 from outrider import telemetry
 from outrider.choice import Verdict
 from outrider.errors import InvalidArgument
@@ -40,6 +42,7 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         span = telemetry.tracer().start_span(
             telemetry.SPAN_VERIFY_SERVER,
             context=telemetry.extract(request.traceparent),
+            kind=SpanKind.SERVER,
             attributes={telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len},
         )
         with telemetry.ending(span):

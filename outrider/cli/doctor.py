@@ -68,7 +68,8 @@ def _tokenizers(info: pb.GetInfoResponse) -> Finding:
     if info.draft.state == pb.REPLICA_STATE_REFUSED:
         return Finding("pair", False, info.draft.reason)
     same = info.target.info.tokenizer_fingerprint == info.draft.info.tokenizer_fingerprint
-    return Finding("pair", same, f"tokenizers match (fingerprint {info.target.info.tokenizer_fingerprint[:12]})")
+    words = "match" if same else "DIFFER"
+    return Finding("pair", same, f"tokenizers {words} (fingerprint {info.target.info.tokenizer_fingerprint[:12]})")
 
 
 async def remote_findings(address: str) -> list[Finding]:

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,9 +20,9 @@ from outrider.cli.models import chosen_pair, prepare_default
 from outrider.cli.render import LEGEND, Vocabulary, print_round
 from outrider.cli.stack import StackError, StackOptions, is_serving
 from outrider.cli.up import up as run_up
-from outrider.errors import OutriderError
+from outrider.errors import InvalidArgument, OutriderError
 from outrider.home import models_folder
-from outrider.sampling import SamplingParams
+from outrider.sampling import MAX_SEED, SamplingParams
 from outrider.v1 import orchestrator_pb2 as pb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Speculative decoding as microservices.")
@@ -29,20 +31,26 @@ app.add_typer(models, name="models")
 
 T = TypeVar("T")
 DEFAULT_ADDRESS = "127.0.0.1:50051"
+_MAX_INT = 2**31 - 1
 Address = Annotated[str, typer.Option(envvar="OUTRIDER_ADDRESS", help="Address of the orchestrator.")]
+MaxNewTokens = Annotated[
+    int | None, typer.Option("--max-new-tokens", "-n", max=_MAX_INT, help="Most tokens of an answer.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 TargetModel = Annotated[
     str | None,
-    typer.Option("--target", envvar="OUTRIDER_TARGET_MODEL", help="Folder or Hugging Face id of the target."),
+    typer.Option("--target", envvar="OUTRIDER_TARGET_MODEL", help="Folder of the target."),
 ]
 DraftModel = Annotated[
     str | None,
-    typer.Option("--draft", envvar="OUTRIDER_DRAFT_MODEL", help='Folder or id of the draft, or "none".'),
+    typer.Option("--draft", envvar="OUTRIDER_DRAFT_MODEL", help='Folder of the draft, or "none".'),
 ]
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine; errors become messages and exit codes."""
+    """Run a command's coroutine; errors become messages and exit codes, and SIGTERM ends it like Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         return asyncio.run(work)
     except (OutriderError, StackError) as error:
@@ -81,21 +89,34 @@ def generate(
     address: Address = DEFAULT_ADDRESS,
     raw: Annotated[bool, typer.Option(help="Send the text as it is, not as a chat message.")] = False,
     system: Annotated[str, typer.Option(help="System message.")] = "",
-    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", "-n", help="Most tokens to emit.")] = None,
+    max_new_tokens: MaxNewTokens = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    top_k: Annotated[int, typer.Option(help="0 keeps all.")] = 0,
+    top_k: Annotated[int, typer.Option(min=0, max=_MAX_INT, help="0 keeps all.")] = 0,
     top_p: Annotated[float, typer.Option(help="1 keeps all.")] = 1.0,
     min_p: Annotated[float, typer.Option(help="0 keeps all.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Key of the noise; random when not given.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=MAX_SEED, help="Key of the noise; random when not given.")
+    ] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends the answer; can be repeated.")] = None,
     draft_tokens: Annotated[
-        int | None, typer.Option("--draft-tokens", "-k", min=0, help="Draft tokens per round; 0 is target-only.")
+        int | None,
+        typer.Option("--draft-tokens", "-k", min=0, max=_MAX_INT, help="Per round; 0 is target-only."),
     ] = None,
     show_speculation: Annotated[bool, typer.Option(help="Colour tokens by their fate and print statistics.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer one prompt, streaming."""
-    text = sys.stdin.read() if prompt == "-" else prompt
+    try:
+        text = sys.stdin.buffer.read().decode() if prompt == "-" else prompt
+        text.encode()
+    except UnicodeError:
+        fail(InvalidArgument("prompt", "is not UTF-8 text"))
+    if not text:
+        fail(InvalidArgument("prompt", "must not be empty"))
+    if raw and system:
+        fail(InvalidArgument("--system", "has no place in a --raw prompt"))
+    if show_speculation and as_json:
+        fail(InvalidArgument("--show-speculation", "cannot be combined with --json"))
 
     async def work() -> None:
         params = SamplingParams(temperature, top_k, top_p, min_p)
@@ -135,9 +156,7 @@ def chat(
     address: Address = DEFAULT_ADDRESS,
     system: Annotated[str, typer.Option(help="System message.")] = "",
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    max_new_tokens: Annotated[
-        int | None, typer.Option("--max-new-tokens", "-n", help="Most tokens per answer.")
-    ] = None,
+    max_new_tokens: MaxNewTokens = None,
 ) -> None:
     """Talk in one session; an empty line or Ctrl-D ends it."""
 
@@ -145,7 +164,7 @@ def chat(
         session_id = ""
         async with connect(address) as client:
             await client.info()
-            while line := await asyncio.to_thread(_read_line):
+            while line := await _in_daemon_thread(_read_line):
                 ask = Ask(
                     line,
                     system="" if session_id else system,
@@ -160,6 +179,14 @@ def chat(
                 stderr.print(f"[dim]{result.summary.line()}[/dim]", soft_wrap=True)
 
     _run(work())
+
+
+async def _in_daemon_thread(function: Callable[[], T]) -> T:
+    """Await a blocking call that may never return: a Ctrl-C must not wait for the line that nobody types."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+    threading.Thread(target=lambda: loop.call_soon_threadsafe(result.set_result, function()), daemon=True).start()
+    return await result
 
 
 def _read_line() -> str:

@@ -4,6 +4,7 @@ It knows commands, variables and health checks; it does not know what the servic
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -67,7 +68,7 @@ class Service:
     async def start(self, environment: Mapping[str, str]) -> None:
         """Start the process in a session of its own, so that a Ctrl-C reaches it through us, in order."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -79,6 +80,12 @@ class Service:
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
             )
+
+    def kill(self) -> None:
+        """End the process at once, if it still runs."""
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
 
     def check_alive(self) -> None:
         """Raise StackError when the process has ended."""
@@ -156,13 +163,17 @@ def services(options: StackOptions) -> list[Service]:
 
 @asynccontextmanager
 async def running(options: StackOptions) -> AsyncGenerator[list[Service], None]:
-    """The started processes; stopped when the block ends, clients' side first."""
+    """The started processes; stopped when the block ends, clients' side first, and killed if that is cut short."""
     stack = services(options)
     environment = {**os.environ, **options.environment}
     try:
         for service in stack:
             await service.start(environment)
-        yield stack
+        try:
+            yield stack
+        finally:
+            for service in reversed(stack):
+                await service.stop()
     finally:
-        for service in reversed(stack):
-            await service.stop()
+        for service in stack:
+            service.kill()

@@ -22,6 +22,7 @@ from outrider.inference.packed import PackedPass
 from outrider.inference.probe import attention_layers
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
+_LEAST_BLOCKS = 3  # the start-up check runs two sessions side by side
 _names = itertools.count()
 
 
@@ -94,10 +95,9 @@ class ModelRunner:
     def _affordable_blocks(self, dtype: torch.dtype) -> int:
         per_block = sum(layer.bytes_per_block(dtype) for layer in self.layers)
         blocks = self.options.kv_bytes // per_block
-        if blocks < 2:
-            raise IncompatibleReplica(
-                f"a KV budget of {self.options.kv_bytes} bytes holds no two blocks of {per_block} bytes"
-            )
+        if blocks < _LEAST_BLOCKS:
+            words = f"a KV budget of {self.options.kv_bytes} bytes is less than {_LEAST_BLOCKS} blocks of {per_block}"
+            raise IncompatibleReplica(words)
         return blocks
 
     def _kernel(self, dtype: torch.dtype) -> Kernel:

@@ -34,12 +34,25 @@ class _Recorder:
         return q.transpose(1, 2).contiguous(), None
 
 
+def _refuse_changing_positions(config: Any, model_id: str) -> None:
+    """Rotary factors that follow the longest position of a pass would let one session change another's bits."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = {str(part.get("rope_type")) for part in (rope, *rope.values()) if isinstance(part, dict)}
+    changing = kinds & {"longrope", "dynamic"}
+    if changing:
+        raise IncompatibleReplica(
+            f"model {model_id!r} of type {config.model_type!r} uses {changing.pop()} rotary positions, whose factors "
+            "depend on the longest session in a pass; this is not supported"
+        )
+
+
 def attention_layers(model: Any, model_id: str, register: Callable[[Any], None]) -> list[LayerShape]:
     """Shapes of the model's attention layers in order. ``register`` installs the function that it calls.
 
     Raises IncompatibleReplica when some layer is no plain attention over keys and values.
     """
     config = model.config.get_text_config()
+    _refuse_changing_positions(config, model_id)
     expected = int(config.num_hidden_layers)
     recorder = _Recorder()
     register(recorder)

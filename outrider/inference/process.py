@@ -1,4 +1,4 @@
-"""The life of a model process: listen, load, serve, drain. It does not know which service it runs."""
+"""The life of a model process: load, listen, serve, drain. It does not know which service it runs."""
 
 import asyncio
 import logging

@@ -140,3 +140,14 @@ async def test_an_id_beyond_the_targets_vocabulary_is_junk_whatever_the_draft_sa
     link = DraftLink(member, options(), VOCAB - 1)
     with pytest.raises(ProtocolViolation):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
+
+
+async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again() -> None:
+    member, _ = await ready(proposal())
+    member.failed("gone")
+    before = member._not_before
+    link = TargetLink(member, options(), patience_s=0.01)
+    for _ in range(5):
+        with pytest.raises(Unavailable, match="is away: gone"):
+            await link.verify(0, CLAIM, (), INVALID_SPAN)
+    assert (member._not_before, member.reason) == (before, "gone")

@@ -23,7 +23,7 @@ def rendered(tmp_path: Path, template: str, config: dict[str, object] | None = N
 
 
 def test_a_missing_folder_names_the_file_and_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json is missing.*models prepare"):
+    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json is missing.*name a model folder"):
         Tokenizer.load(str(tmp_path / "nowhere"))
 
 

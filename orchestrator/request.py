@@ -7,16 +7,13 @@ import dataclasses
 import secrets
 from dataclasses import dataclass
 
-from google.protobuf import unknown_fields
-from google.protobuf.message import Message
-
 from orchestrator.config import OrchestratorConfig
 from orchestrator.speculation import Mode, Speculation
 from outrider.errors import InvalidArgument
 from outrider.sampling import SamplingParams
-from outrider.tokenizer import Message as ChatMessage
+from outrider.tokenizer import Message
 from outrider.v1 import orchestrator_pb2
-from outrider.wire import MAX_SESSION_ID, check_tokens, sampling_from_pb
+from outrider.wire import MAX_SESSION_ID, check_tokens, refuse_unknown_fields, sampling_from_pb
 
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
@@ -29,7 +26,7 @@ class TurnInput:
 
     prompt: str | None = None
     token_ids: tuple[int, ...] | None = None
-    messages: tuple[ChatMessage, ...] | None = None
+    messages: tuple[Message, ...] | None = None
 
     @property
     def field(self) -> str:
@@ -53,7 +50,7 @@ class Turn:
     ignore_eos: bool
 
 
-def _read_chat(chat: orchestrator_pb2.Chat) -> tuple[ChatMessage, ...]:
+def _read_chat(chat: orchestrator_pb2.Chat) -> tuple[Message, ...]:
     if not chat.messages:
         raise InvalidArgument("chat.messages", "must hold at least one message")
     for index, message in enumerate(chat.messages):
@@ -115,24 +112,8 @@ def _read_stops(stops: list[str]) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _refuse_unknown(message: Message, path: str) -> None:
-    """Refuse fields of a newer protocol, at any depth: ignoring them would change what was asked for."""
-    unknown = unknown_fields.UnknownFieldSet(message)
-    if len(unknown):
-        numbers = sorted({unknown[index].field_number for index in range(len(unknown))})
-        raise InvalidArgument(path or "request", f"has fields that this server does not know: numbers {numbers}")
-    for descriptor, value in message.ListFields():
-        if descriptor.message_type is not None:
-            name = f"{path}.{descriptor.name}" if path else descriptor.name
-            if isinstance(value, Message):
-                _refuse_unknown(value, name)
-            else:
-                for index, part in enumerate(value):
-                    _refuse_unknown(part, f"{name}[{index}]")
-
-
 def _refuse_unsupported(request: orchestrator_pb2.GenerateRequest) -> None:
-    _refuse_unknown(request, "")
+    refuse_unknown_fields(request)
     if request.n > 1:
         raise InvalidArgument("n", f"only 1 answer per request is supported, got {request.n}")
     if request.resume_from:

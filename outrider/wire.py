@@ -6,6 +6,9 @@ It checks what a peer sent and names the field that is wrong; it does not know s
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from google.protobuf import unknown_fields
+from google.protobuf.message import Message
+
 from outrider.errors import InvalidArgument
 from outrider.sampling import SamplingParams
 from outrider.tokens import CacheMiss, Claim
@@ -167,3 +170,19 @@ def timings_to_pb(timings: RoundTimings) -> common_pb2.Timings:
 def timings_from_pb(message: common_pb2.Timings) -> RoundTimings:
     """Timings from a message."""
     return RoundTimings(message.queue_us, message.forward_us, message.passes, message.batch_rows)
+
+
+def refuse_unknown_fields(message: Message, path: str = "") -> None:
+    """Refuse fields of a newer protocol, at any depth: ignoring them would change what was asked for."""
+    unknown = unknown_fields.UnknownFieldSet(message)
+    if len(unknown):
+        numbers = sorted({unknown[index].field_number for index in range(len(unknown))})
+        raise InvalidArgument(path or "request", f"has fields that this server does not know: numbers {numbers}")
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is not None:
+            name = f"{path}.{descriptor.name}" if path else descriptor.name
+            if isinstance(value, Message):
+                refuse_unknown_fields(value, name)
+            else:
+                for index, part in enumerate(value):
+                    refuse_unknown_fields(part, f"{name}[{index}]")

@@ -1,6 +1,7 @@
 """``outrider up``: three processes on this machine, until Ctrl-C or SIGTERM."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from outrider.server import wait_for_signal
 from outrider.v1 import orchestrator_pb2 as pb
 
 _PAIRING_S = 20.0
+_RESTART_S = 1.0
 
 
 async def wait_all(stack: Sequence[Service]) -> None:
@@ -61,14 +63,16 @@ def _print_addresses(stack: Sequence[Service], info: pb.GetInfoResponse) -> None
 
 
 async def _keep_running(service: Service, environment: Mapping[str, str]) -> None:
-    """Start a service again whenever it ends. Raises StackError when it ends again before it ever served."""
+    """Start a service again whenever it ends, after a pause that keeps a broken one from spinning."""
     while True:
         assert service.process is not None
         code = await service.process.wait()
-        stderr.print(f"[yellow]the {service.name} ended with code {code}[/yellow]; starting it again")
+        stderr.print(f"[yellow]the {service.name} ended with code {code}[/yellow] ({service.log}); starting it again")
+        await asyncio.sleep(_RESTART_S)
         await service.start(environment)
-        await service.wait_ready()
-        stderr.print(f"{service.name} is ready again")
+        with contextlib.suppress(StackError):
+            await service.wait_ready()
+            stderr.print(f"{service.name} is ready again")
 
 
 async def _serve_until_stopped(stack: Sequence[Service], stopped: "asyncio.Task[str]") -> None:

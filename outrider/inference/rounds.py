@@ -10,7 +10,7 @@ from typing import Any
 from outrider.errors import InvalidArgument
 from outrider.sampling import SamplingParams
 from outrider.tokens import Claim
-from outrider.wire import check_session_id, claim_from, sampling_from_pb
+from outrider.wire import check_session_id, claim_from, refuse_unknown_fields, sampling_from_pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,10 @@ def read_opening(request: Any) -> Opening:
 
 
 def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
-    """The claim of any message. Raises InvalidArgument, also when it names another session than the first."""
+    """The claim of any message. Raises InvalidArgument, also when it contradicts the first message."""
+    refuse_unknown_fields(request)
+    if request.HasField("sampling") and sampling_from_pb(request.sampling) != opening.params:
+        raise InvalidArgument("sampling", "is fixed by the first message of a stream")
     if request.session_id not in ("", opening.session_id):
         raise InvalidArgument("session_id", f"this stream belongs to {opening.session_id!r}")
     return claim_from(request.prefix_len, request.prefix_digest, request.tokens, vocab_size)

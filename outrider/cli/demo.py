@@ -1,5 +1,6 @@
 """``outrider demo``: four prompts, each with speculation and target-only; the tokens must be identical."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from rich.table import Table
 from outrider.cli.answering import Answered, answer
 from outrider.cli.client import Ask, Client, connect
 from outrider.cli.console import print_result, stdout
-from outrider.cli.render import LEGEND, Vocabulary, print_round
+from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
 from outrider.cli.stack import StackOptions, running
 from outrider.cli.up import check_pair, wait_all
 from outrider.v1 import orchestrator_pb2 as pb
@@ -48,17 +49,16 @@ async def _ask_both(client: Client, vocabulary: Vocabulary, title: str, text: st
     off = Ask(text, max_new_tokens=_MAX_NEW_TOKENS, draft_tokens=0)
     alone = await answer(client, off) if alone_first else None
     stdout.print(f"\n[bold]{title}:[/bold] {text}")
-    speculative = await answer(client, ask, lambda delta: _show(vocabulary, delta))
+    speculative = await answer(client, ask, _shower(vocabulary))
     stdout.print("")
     return Pair(title, speculative, alone or await answer(client, off))
 
 
-def _show(vocabulary: Vocabulary, delta: pb.Delta) -> None:
+def _shower(vocabulary: Vocabulary) -> Callable[[pb.Delta], None]:
     """Colours where there are any; marks in plain text would hide the answer."""
     if stdout.color_system:
-        print_round(stdout, vocabulary, delta)
-    else:
-        print(delta.text, end="", flush=True)
+        return RoundPrinter(stdout, vocabulary).print
+    return lambda delta: print(delta.text, end="", flush=True)
 
 
 def _print_table(pairs: list[Pair]) -> None:

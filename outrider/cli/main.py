@@ -17,7 +17,7 @@ from outrider.cli.console import EXIT_FAILED, fail, print_json, stderr, stdout
 from outrider.cli.demo import demo as run_demo
 from outrider.cli.doctor import local_findings, remote_findings
 from outrider.cli.models import chosen_pair, prepare_default
-from outrider.cli.render import LEGEND, Vocabulary, print_round
+from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
 from outrider.cli.stack import StackError, StackOptions, is_serving
 from outrider.cli.up import up as run_up
 from outrider.errors import InvalidArgument, OutriderError
@@ -126,9 +126,11 @@ def generate(
             if show_speculation:
                 vocabulary = Vocabulary.of_model((await client.info()).target.info.model_id)
 
+            printer = RoundPrinter(stdout, vocabulary)
+
             def show(delta: pb.Delta) -> None:
                 if show_speculation:
-                    print_round(stdout, vocabulary, delta)
+                    printer.print(delta)
                 elif not as_json:
                     print(delta.text, end="", flush=True)
 

@@ -14,6 +14,7 @@ from rich.markup import escape
 from outrider.tokenizer import Tokenizer
 from outrider.v1 import orchestrator_pb2 as pb
 
+_INCOMPLETE = "\ufffd"
 LEGEND = "[green]accepted[/green] [red strike]rejected[/red strike] [blue]correction[/blue] [magenta]bonus[/magenta]"
 
 
@@ -36,18 +37,38 @@ class Vocabulary:
         return str(self.tokenizer.fast.decode(tokens, skip_special_tokens=True))
 
 
-def print_round(console: Console, vocabulary: Vocabulary, delta: pb.Delta) -> None:
-    """One round's tokens, coloured by fate; rejected tokens in marks where there are no colours."""
-    block, accepted = list(delta.round.draft_tokens), delta.round.num_accepted
-    emitted = list(delta.token_ids)
-    kept, own = emitted[:accepted], emitted[accepted:]
-    rejected = vocabulary.text(block[accepted:])
-    own_style = "magenta" if accepted == len(block) and block else "blue" if block else "default"
-    console.print(f"[green]{escape(vocabulary.text(kept))}[/green]", end="")
-    if rejected:
-        marked = rejected if console.color_system else f"[-{rejected}-]"
-        console.print(f"[red strike]{escape(marked)}[/red strike]", end="")
-    console.print(f"[{own_style}]{escape(vocabulary.text(own))}[/{own_style}]", end="")
+class RoundPrinter:
+    """Prints the rounds of one answer, each token coloured by fate.
+
+    Bytes of a character that later tokens complete wait for them, and take the colour of the last.
+    """
+
+    def __init__(self, console: Console, vocabulary: Vocabulary) -> None:
+        self._console = console
+        self._vocabulary = vocabulary
+        self._held: list[int] = []
+
+    def print(self, delta: pb.Delta) -> None:
+        """One round; rejected tokens in marks where there are no colours."""
+        block, accepted = list(delta.round.draft_tokens), delta.round.num_accepted
+        emitted = list(delta.token_ids)
+        own_style = "magenta" if accepted == len(block) and block else "blue" if block else "default"
+        self._print_committed(emitted[:accepted], "green")
+        self._print_rejected(self._vocabulary.text(block[accepted:]).strip(_INCOMPLETE))
+        self._print_committed(emitted[accepted:], own_style)
+
+    def _print_committed(self, tokens: list[int], style: str) -> None:
+        self._held += tokens
+        text = self._vocabulary.text(self._held)
+        if text.endswith(_INCOMPLETE):
+            return
+        self._held = []
+        self._console.print(f"[{style}]{escape(text)}[/{style}]", end="")
+
+    def _print_rejected(self, text: str) -> None:
+        if text:
+            marked = text if self._console.color_system else f"[-{text}-]"
+            self._console.print(f"[red strike]{escape(marked)}[/red strike]", end="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,10 +102,6 @@ class Tokenizer:
         """Text of ids without special tokens; incomplete characters become U+FFFD."""
         return str(self.fast.decode(list(ids), skip_special_tokens=True))
 
-    def token_text(self, token: int) -> str:
-        """A single token as a person would want to see it, special ones included."""
-        return str(self.fast.decode([token], skip_special_tokens=False))
-
     def render_chat(self, messages: Sequence[Message]) -> list[int]:
         """Ids of a conversation up to where the assistant speaks. The template writes all special tokens itself.
 

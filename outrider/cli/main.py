@@ -83,6 +83,18 @@ def demo(target: TargetModel = None, draft: DraftModel = None) -> None:
         fail("the tokens differ")
 
 
+def _prompt_text(prompt: str) -> str:
+    """The prompt, or standard input for "-". Exits when it is no text."""
+    try:
+        text = sys.stdin.buffer.read().decode() if prompt == "-" else prompt
+        text.encode()
+    except UnicodeError:
+        fail(InvalidArgument("prompt", "is not UTF-8 text"))
+    if not text:
+        fail(InvalidArgument("prompt", "must not be empty"))
+    return text
+
+
 @app.command()
 def generate(
     prompt: Annotated[str, typer.Argument(help='What to ask; "-" reads standard input.')],
@@ -106,17 +118,11 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Answer one prompt, streaming."""
-    try:
-        text = sys.stdin.buffer.read().decode() if prompt == "-" else prompt
-        text.encode()
-    except UnicodeError:
-        fail(InvalidArgument("prompt", "is not UTF-8 text"))
-    if not text:
-        fail(InvalidArgument("prompt", "must not be empty"))
     if raw and system:
         fail(InvalidArgument("--system", "has no place in a --raw prompt"))
     if show_speculation and as_json:
         fail(InvalidArgument("--show-speculation", "cannot be combined with --json"))
+    text = _prompt_text(prompt)
 
     async def work() -> None:
         params = SamplingParams(temperature, top_k, top_p, min_p)

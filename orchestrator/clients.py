@@ -5,74 +5,22 @@ or from another incarnation raises an error here and never reaches the acceptanc
 pools or sessions beyond an id.
 """
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from opentelemetry.trace import Span, SpanKind
 
+from orchestrator.round_stream import RoundStream, StreamOptions
 from orchestrator.session import Proposal, Verdict
 from outrider import telemetry
 from outrider.errors import InvalidArgument, ProtocolViolation, Unavailable
-from outrider.sampling import SamplingParams
 from outrider.status import from_rpc_error
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, target_pb2_grpc
-from outrider.wire import ReplicaFacts, check_tokens, facts_from_pb, sampling_to_pb, timings_from_pb
+from outrider.wire import ReplicaFacts, check_tokens, facts_from_pb, timings_from_pb
 
 _HANDSHAKE_S = 2.0
-_CATCH_UP_S_PER_TOKEN = 0.002
-"""Added to the longest wait for each token that the replica has to catch up with: a long prompt is no hang."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """What is fixed for a stream: session, sampling, deadline of the request in seconds from now (None for
-    none), longest wait for one answer, and whether log-probabilities are wanted."""
-
-    session_id: str
-    params: SamplingParams
-    deadline_s: float | None
-    round_timeout_s: float
-    logprobs: bool = False
-
-
-class RoundStream:
-    """Request-response over one bidirectional call. Any trouble ends the call; the owner opens another."""
-
-    def __init__(self, method: Any, options: StreamOptions) -> None:
-        self._call = method(timeout=options.deadline_s)
-        self._timeout = options.round_timeout_s
-
-    async def ask(self, request: Any) -> Any:
-        """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised."""
-        patience = self._timeout + len(request.tokens) * _CATCH_UP_S_PER_TOKEN
-        try:
-            async with asyncio.timeout(patience):
-                await self._call.write(request)
-                response = await self._call.read()
-        except TimeoutError:
-            self.close()
-            raise Unavailable(f"no answer within {patience:g} s") from None
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
-        except asyncio.InvalidStateError:
-            raise Unavailable("the stream has ended") from None
-        if response is grpc.aio.EOF:
-            raise Unavailable("the peer ended the stream")
-        if response is None:  # what grpc.aio gives for bytes that are no such message
-            self.close()
-            raise ProtocolViolation("an answer that cannot be parsed")
-        if response.round != request.round:
-            self.close()
-            raise ProtocolViolation(f"answer to round {response.round} in round {request.round}")
-        return response
-
-    def close(self) -> None:
-        """End the call; the peer drops what it was doing for it."""
-        self._call.cancel()
 
 
 def _check_incarnation(response: Any, facts: ReplicaFacts) -> None:
@@ -116,9 +64,7 @@ class DraftStream:
 
     def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
         self._facts = facts
-        self._options = options
         self._stream = RoundStream(draft_pb2_grpc.DraftServiceStub(channel).Propose, options)
-        self._opened = False
 
     async def propose(self, number: int, claim: Claim, count: int, parent: Span) -> Proposal | CacheMiss:
         """Ask for a block of at most ``count`` tokens."""
@@ -129,7 +75,7 @@ class DraftStream:
             return self._read(response, claim, count)
 
     def _request(self, number: int, claim: Claim, count: int, span: Span) -> draft_pb2.ProposeRequest:
-        request = draft_pb2.ProposeRequest(
+        return draft_pb2.ProposeRequest(
             round=number,
             prefix_len=claim.prefix_len,
             prefix_digest=claim.prefix_digest,
@@ -137,11 +83,6 @@ class DraftStream:
             max_draft_tokens=min(count, self._facts.max_draft_tokens),
             traceparent=telemetry.inject(span),
         )
-        if not self._opened:
-            request.session_id = self._options.session_id
-            request.sampling.CopyFrom(sampling_to_pb(self._options.params))
-            self._opened = True
-        return request
 
     def _read(self, response: draft_pb2.ProposeResponse, claim: Claim, count: int) -> Proposal | CacheMiss:
         _check_incarnation(response, self._facts)
@@ -167,9 +108,8 @@ class TargetStream:
 
     def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
         self._facts = facts
-        self._options = options
+        self._logprobs = options.logprobs
         self._stream = RoundStream(target_pb2_grpc.TargetServiceStub(channel).Verify, options)
-        self._opened = False
 
     async def verify(self, number: int, claim: Claim, block: tuple[int, ...], parent: Span) -> Verdict | CacheMiss:
         """Ask which tokens of the block the target chooses too."""
@@ -180,20 +120,15 @@ class TargetStream:
             return self._read(response, claim, block)
 
     def _request(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> target_pb2.VerifyRequest:
-        request = target_pb2.VerifyRequest(
+        return target_pb2.VerifyRequest(
             round=number,
             prefix_len=claim.prefix_len,
             prefix_digest=claim.prefix_digest,
             tokens=claim.tokens,
             draft_tokens=block,
-            logprobs=self._options.logprobs,
+            logprobs=self._logprobs,
             traceparent=telemetry.inject(span),
         )
-        if not self._opened:
-            request.session_id = self._options.session_id
-            request.sampling.CopyFrom(sampling_to_pb(self._options.params))
-            self._opened = True
-        return request
 
     def _read(self, response: target_pb2.VerifyResponse, claim: Claim, block: tuple[int, ...]) -> Verdict | CacheMiss:
         _check_incarnation(response, self._facts)
@@ -203,7 +138,7 @@ class TargetStream:
             raise ProtocolViolation("a verdict without an outcome")
         verdict = response.verdict
         accepted = _check_length("num_accepted", verdict.num_accepted, 0, len(block))
-        wanted = accepted + 1 if self._options.logprobs else 0
+        wanted = accepted + 1 if self._logprobs else 0
         _check_length("number of log-probabilities", len(verdict.token_logprobs), wanted, wanted)
         return Verdict(
             num_accepted=accepted,

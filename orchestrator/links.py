@@ -11,8 +11,9 @@ import time
 
 from opentelemetry.trace import Span
 
-from orchestrator.clients import DraftStream, StreamOptions, TargetStream
+from orchestrator.clients import DraftStream, TargetStream
 from orchestrator.pools import Member, State
+from orchestrator.round_stream import StreamOptions
 from orchestrator.session import Proposal, Verdict
 from outrider.errors import (
     DeadlineExceeded,

@@ -9,13 +9,13 @@ from typing import Any
 from opentelemetry.trace import Span, SpanKind
 
 from orchestrator.answer import Answer, Ending, FinishReason
-from orchestrator.clients import StreamOptions
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
 from orchestrator.links import DraftLink, TargetLink
 from orchestrator.pools import Member, Pools, State
 from orchestrator.prompting import next_messages, prompt_tokens
 from orchestrator.request import Turn, read_turn
+from orchestrator.round_stream import StreamOptions
 from orchestrator.session import Generation, Round
 from orchestrator.speculation import Policy
 from outrider import telemetry

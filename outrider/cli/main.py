@@ -23,7 +23,6 @@ from outrider.cli.up import up as run_up
 from outrider.errors import InvalidArgument, OutriderError
 from outrider.home import models_folder
 from outrider.sampling import MAX_SEED, SamplingParams
-from outrider.v1 import orchestrator_pb2 as pb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Speculative decoding as microservices.")
 models = typer.Typer(no_args_is_help=True, help="Model folders.")
@@ -95,6 +94,28 @@ def _prompt_text(prompt: str) -> str:
     return text
 
 
+async def _show_text(address: str, ask: Ask) -> None:
+    """The text as it comes."""
+    async with connect(address) as client:
+        await answer(client, ask, lambda delta: print(delta.text, end="", flush=True))
+    print()
+
+
+async def _show_json(address: str, ask: Ask) -> None:
+    """The finished answer as one line of JSON."""
+    async with connect(address) as client:
+        print_json((await answer(client, ask)).as_dict())
+
+
+async def _show_speculation(address: str, ask: Ask) -> None:
+    """Each token coloured by its fate, then what speculation did."""
+    async with connect(address) as client:
+        printer = RoundPrinter(stdout, Vocabulary.of_model((await client.info()).target.info.model_id))
+        result = await answer(client, ask, printer.print)
+    print()
+    stderr.print(f"{LEGEND}\n{result.summary.line()}, seed {result.seed}", soft_wrap=True)
+
+
 @app.command()
 def generate(
     prompt: Annotated[str, typer.Argument(help='What to ask; "-" reads standard input.')],
@@ -124,39 +145,13 @@ def generate(
         fail(InvalidArgument("--show-speculation", "cannot be combined with --json"))
     text = _prompt_text(prompt)
 
-    async def work() -> None:
+    try:
         params = SamplingParams(temperature, top_k, top_p, min_p)
-        ask = Ask(text, raw, system, params, seed, max_new_tokens, tuple(stop or ()), draft_tokens)
-        async with connect(address) as client:
-            vocabulary = Vocabulary(None)
-            if show_speculation:
-                vocabulary = Vocabulary.of_model((await client.info()).target.info.model_id)
-
-            printer = RoundPrinter(stdout, vocabulary)
-
-            def show(delta: pb.Delta) -> None:
-                if show_speculation:
-                    printer.print(delta)
-                elif not as_json:
-                    print(delta.text, end="", flush=True)
-
-            if as_json:
-                result = await answer(client, ask)
-                print_json(
-                    {
-                        "text": result.text,
-                        "token_ids": result.token_ids,
-                        "seed": result.seed,
-                        **result.summary.as_dict(),
-                    }
-                )
-                return
-            result = await answer(client, ask, show)
-            print()
-            if show_speculation:
-                stderr.print(f"{LEGEND}\n{result.summary.line()}, seed {result.seed}", soft_wrap=True)
-
-    _run(work())
+    except InvalidArgument as error:
+        fail(error)
+    ask = Ask(text, raw, system, params, seed, max_new_tokens, tuple(stop or ()), draft_tokens)
+    show = _show_speculation if show_speculation else _show_json if as_json else _show_text
+    _run(show(address, ask))
 
 
 @app.command()

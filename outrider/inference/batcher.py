@@ -116,18 +116,14 @@ class Batcher:
 
     def _turn(self, engine: Engine) -> None:
         """One pass, and the sweep when it is due: a replica under load has no quiet moment to wait for."""
-        if not engine.idle:
-            self._step(engine)
-        if time.monotonic() >= self._next_sweep:
-            self._next_sweep = time.monotonic() + _SWEEP_S
-            engine.expire()
-
-    def _step(self, engine: Engine) -> None:
-        """A step that fails in a way nobody foresaw ends the rounds in the engine, not the thread."""
         try:
-            engine.step()
-        except Exception as error:
-            log.exception("a step of the engine failed; the rounds in it end")
+            if not engine.idle:
+                engine.step()
+            if time.monotonic() >= self._next_sweep:
+                self._next_sweep = time.monotonic() + _SWEEP_S
+                engine.expire()
+        except Exception as error:  # ends the rounds in the engine, never the thread
+            log.exception("the engine failed in a way nobody foresaw; the rounds in it end")
             engine.abort(OutriderError(f"the engine failed: {error}"))
 
     def _take_commands(self) -> bool:

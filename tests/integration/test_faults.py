@@ -130,7 +130,7 @@ async def test_a_draft_fails_in_the_middle_and_comes_back(farm: Farm, llama: Pat
 
     async def moody(request: draft_pb2.ProposeRequest) -> draft_pb2.ProposeResponse:
         if silent and not request.session_id:
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
         position = request.prefix_len + len(request.tokens) - 9
         return block(ids[position : position + request.max_draft_tokens])
 

@@ -36,6 +36,7 @@ MAY_USE_GRPC = (
     "outrider.status",
     "outrider.cli",
     "orchestrator.clients",
+    "orchestrator.round_stream",  # the transport under orchestrator.clients
     "orchestrator.pools",
 )
 MAY_READ_ENVIRONMENT = (*(f"{service}.__main__" for service in SERVICES), "outrider.cli")

@@ -8,7 +8,8 @@ import grpc
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from orchestrator.clients import DraftStream, StreamOptions, TargetStream, draft_facts, release_target, target_facts
+from orchestrator.clients import DraftStream, TargetStream, draft_facts, release_target, target_facts
+from orchestrator.round_stream import StreamOptions
 from orchestrator.session import Proposal, Verdict
 from outrider import wire
 from outrider.errors import InvalidArgument, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable

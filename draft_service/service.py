@@ -10,10 +10,10 @@ from outrider import telemetry
 from outrider.errors import InvalidArgument
 from outrider.inference.job import Outcome
 from outrider.inference.replica import Replica
-from outrider.inference.rounds import Opening, read_claim, read_opening
+from outrider.inference.rounds import Opening, read_claim, read_opening, read_release
 from outrider.tokens import CacheMiss
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
-from outrider.wire import check_session_id, facts_to_pb, miss_to_pb, timings_to_pb
+from outrider.wire import facts_to_pb, miss_to_pb, timings_to_pb
 
 NAME = draft_pb2.DESCRIPTOR.services_by_name["DraftService"].full_name
 
@@ -51,7 +51,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         )
         with telemetry.ending(span):
             trace = span.get_span_context() if span.is_recording() else None
-            outcome = await self._replica.batcher.run(opening.session_id, claim, program, trace)
+            outcome = await self._replica.batcher.run(opening.name, claim, program, trace, opening.stream)
             span.set_attributes(telemetry.outcome_attributes(outcome))
         return self._respond(request.round, outcome)
 
@@ -69,7 +69,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         self, request: draft_pb2.DraftServiceReleaseRequest, context: Any
     ) -> draft_pb2.DraftServiceReleaseResponse:
         """Free a session's cache."""
-        released = await self._replica.batcher.release(check_session_id(request.release.session_id))
+        released = await self._replica.batcher.release(read_release(request.release))
         return draft_pb2.DraftServiceReleaseResponse(release=common_pb2.ReleaseResponse(released=released))
 
     async def GetReplicaInfo(

@@ -145,6 +145,7 @@ class TargetStream:
             next_token=_check_ids("next_token", [verdict.next_token], self._facts.vocab_size)[0],
             logprobs=tuple(verdict.token_logprobs),
             cached_len=_check_length("cached_len", verdict.cached_len, 0, claim.end + len(block)),
+            shared=_check_length("shared_tokens", response.timings.shared_tokens, 0, len(claim.tokens) - 1),
         )
 
     def close(self) -> None:
@@ -172,20 +173,16 @@ async def _handshake(stub: Any, request: Any) -> ReplicaFacts:
     return facts_from_pb(response.info)
 
 
-async def release_draft(channel: grpc.aio.Channel, session_id: str) -> None:
+async def release_draft(channel: grpc.aio.Channel, session_id: str, tenant: str) -> None:
     """Free a session's cache at a draft. Raises OutriderError."""
-    await _release(
-        draft_pb2_grpc.DraftServiceStub(channel),
-        draft_pb2.DraftServiceReleaseRequest(release=common_pb2.ReleaseRequest(session_id=session_id)),
-    )
+    release = common_pb2.ReleaseRequest(session_id=session_id, tenant=tenant)
+    await _release(draft_pb2_grpc.DraftServiceStub(channel), draft_pb2.DraftServiceReleaseRequest(release=release))
 
 
-async def release_target(channel: grpc.aio.Channel, session_id: str) -> None:
+async def release_target(channel: grpc.aio.Channel, session_id: str, tenant: str) -> None:
     """Free a session's cache at a target. Raises OutriderError."""
-    await _release(
-        target_pb2_grpc.TargetServiceStub(channel),
-        target_pb2.TargetServiceReleaseRequest(release=common_pb2.ReleaseRequest(session_id=session_id)),
-    )
+    release = common_pb2.ReleaseRequest(session_id=session_id, tenant=tenant)
+    await _release(target_pb2_grpc.TargetServiceStub(channel), target_pb2.TargetServiceReleaseRequest(release=release))
 
 
 async def _release(stub: Any, request: Any) -> None:

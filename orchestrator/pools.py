@@ -157,11 +157,11 @@ class Pools:
                 await self.draft.handshake()
             await asyncio.sleep(_MONITOR_S)
 
-    async def release(self, session_id: str) -> None:
+    async def release(self, session_id: str, tenant: str) -> None:
         """Free a session's caches on both sides; a replica that is away has lost them anyway."""
         for member, release in ((self.target, release_target), (self.draft, release_draft)):
             if member.state is State.READY and member.channel is not None:
                 try:
-                    await release(member.channel, session_id)
+                    await release(member.channel, session_id, tenant)
                 except OutriderError as error:
                     log.debug("release of %s at %s: %s", session_id, member.address, error)

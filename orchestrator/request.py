@@ -13,7 +13,7 @@ from outrider.errors import InvalidArgument
 from outrider.sampling import SamplingParams
 from outrider.tokenizer import Message
 from outrider.v1 import orchestrator_pb2
-from outrider.wire import MAX_SESSION_ID, check_tokens, refuse_unknown_fields, sampling_from_pb
+from outrider.wire import MAX_SESSION_ID, check_tenant, check_tokens, refuse_unknown_fields, sampling_from_pb
 
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
@@ -48,6 +48,7 @@ class Turn:
     logprobs: bool
     keep_session: bool
     ignore_eos: bool
+    tenant: str = ""
 
 
 def _read_chat(chat: orchestrator_pb2.Chat) -> tuple[Message, ...]:
@@ -146,4 +147,5 @@ def read_turn(
         logprobs=request.logprobs,
         keep_session=request.keep_session,
         ignore_eos=request.ignore_eos,
+        tenant=check_tenant(request.tenant),
     )

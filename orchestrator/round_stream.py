@@ -22,13 +22,14 @@ _CATCH_UP_S_PER_TOKEN = 0.002
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """What is fixed for a stream: session, sampling, deadline of the request in seconds from now (None for
-    none), longest wait for one answer, and whether log-probabilities are wanted."""
+    none), longest wait for one answer, whether log-probabilities are wanted, and the tenant."""
 
     session_id: str
     params: SamplingParams
     deadline_s: float | None
     round_timeout_s: float
     logprobs: bool = False
+    tenant: str = ""
 
 
 class RoundStream:
@@ -46,6 +47,7 @@ class RoundStream:
         """
         if not self._opened:
             request.session_id = self._options.session_id
+            request.tenant = self._options.tenant
             request.sampling.CopyFrom(sampling_to_pb(self._options.params))
             self._opened = True
         patience = self._options.round_timeout_s + len(request.tokens) * _CATCH_UP_S_PER_TOKEN

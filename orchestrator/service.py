@@ -53,7 +53,11 @@ def _finished(generation: Generation, prompt_length: int) -> pb.GenerateResponse
     return pb.GenerateResponse(
         finished=pb.Finished(
             reason=_REASONS[answer.finished],
-            usage=pb.Usage(prompt_tokens=prompt_length, completion_tokens=len(answer.tokens)),
+            usage=pb.Usage(
+                prompt_tokens=prompt_length,
+                completion_tokens=len(answer.tokens),
+                cached_prompt_tokens=totals.cached_prompt_tokens,
+            ),
             speculation=pb.SpeculationSummary(
                 rounds=totals.rounds,
                 proposed=totals.proposed,
@@ -77,9 +81,9 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         self._active = 0
         self.conversations = Conversations(config.session_ttl_s, config.max_sessions, self._release_soon)
 
-    def _release_soon(self, session_id: str) -> None:
+    def _release_soon(self, conversation: Conversation) -> None:
         """Free a session's caches without making anybody wait."""
-        task = asyncio.create_task(self._pools.release(session_id))
+        task = asyncio.create_task(self._pools.release(conversation.session_id, conversation.tenant))
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
 
@@ -107,7 +111,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         self._active += 1
         try:
             with telemetry.ending(span):
-                conversation = self.conversations.begin(turn.session_id)
+                conversation = self.conversations.begin(turn.session_id, turn.tenant)
                 span.set_attribute(telemetry.SESSION_ID, conversation.session_id)
                 async with contextlib.aclosing(self._converse(turn, conversation, facts, span, context)) as events:
                     async for event in events:
@@ -156,9 +160,11 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         end_ids = frozenset(turn.stop_token_ids) | (frozenset() if turn.ignore_eos else frozenset(facts.eos_token_ids))
         answer = Answer(Ending(min(turn.max_new_tokens, room), end_ids, turn.stops), self._tokenizer.decode)
         session_id = conversation.session_id
-        draft_options = StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s)
+        draft_options = StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s, tenant=turn.tenant)
         draft = DraftLink(self._pools.draft, draft_options, facts.vocab_size)
-        options = StreamOptions(session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs)
+        options = StreamOptions(
+            session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs, turn.tenant
+        )
         target = TargetLink(self._pools.target, options, config.target_patience_s)
         automatic = config.default_draft_tokens if self._pools.draft.state is not State.ABSENT else 0
         generation = Generation(

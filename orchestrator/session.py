@@ -31,12 +31,14 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Accepted draft tokens, then the correction or the bonus; and the length that the target has cached."""
+    """Accepted draft tokens, then the correction or the bonus; the length that the target has cached; and how
+    many of the tokens sent it had cached for another session."""
 
     num_accepted: int
     next_token: int
     logprobs: tuple[float, ...]
     cached_len: int
+    shared: int = 0
 
 
 class Draft(Protocol):
@@ -91,6 +93,7 @@ class Totals:
     accepted: int = 0
     emitted: int = 0
     draft_faults: int = 0
+    cached_prompt_tokens: int = 0
 
     def add(self, done: Round) -> None:
         """Count a round."""
@@ -168,9 +171,12 @@ class Generation:
         return proposal.tokens
 
     async def _verify(self, number: int, block: tuple[int, ...], span: Span) -> Verdict:
-        return await _resending(
+        verdict = await _resending(
             self.target_view, self.log, lambda claim: self.target.verify(number, claim, block, span)
         )
+        if self.totals.rounds == 0:  # the view now holds what the first claim that was taken began with
+            self.totals.cached_prompt_tokens = self.target_view.claim(self.log).prefix_len + verdict.shared
+        return verdict
 
     def _commit(
         self, number: int, block: tuple[int, ...], verdict: Verdict, times: tuple[float, float, float]

@@ -3,6 +3,7 @@
 It checks what a peer sent and names the field that is wrong; it does not know streams or models.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from outrider.v1 import common_pb2
 
 PROTOCOL_VERSION = 1
 MAX_SESSION_ID = 128
+MAX_TENANT = 64
+_TENANT = re.compile(rf"[A-Za-z0-9._:@-]{{0,{MAX_TENANT}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,13 @@ class Numerics:
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """How busy a replica is; tokens are whole blocks."""
+    """How busy a replica is; tokens are whole blocks. The last two count since the start of the process."""
 
     sessions: int = 0
     pending_rounds: int = 0
     kv_used_tokens: int = 0
+    prefix_cache_queries: int = 0
+    prefix_cache_hits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +62,31 @@ class ReplicaFacts:
 
 @dataclass(frozen=True, slots=True)
 class RoundTimings:
-    """Microseconds queued and in passes at a replica; the passes and the rows of the last one."""
+    """Microseconds queued and in passes at a replica; the passes and the rows of the last one; the claimed
+    tokens that a prefix shared with another session spared the round."""
 
     queue_us: int = 0
     forward_us: int = 0
     passes: int = 0
     batch_rows: int = 0
+    shared_tokens: int = 0
 
 
 def load_to_pb(load: LoadFacts) -> common_pb2.Load:
     """A load as a message."""
     return common_pb2.Load(
-        sessions=load.sessions, pending_rounds=load.pending_rounds, kv_used_tokens=load.kv_used_tokens
+        sessions=load.sessions,
+        pending_rounds=load.pending_rounds,
+        kv_used_tokens=load.kv_used_tokens,
+        prefix_cache_queries=load.prefix_cache_queries,
+        prefix_cache_hits=load.prefix_cache_hits,
+    )
+
+
+def load_from_pb(load: common_pb2.Load) -> LoadFacts:
+    """A load from a message."""
+    return LoadFacts(
+        load.sessions, load.pending_rounds, load.kv_used_tokens, load.prefix_cache_queries, load.prefix_cache_hits
     )
 
 
@@ -95,7 +113,7 @@ def facts_to_pb(facts: ReplicaFacts) -> common_pb2.ReplicaInfo:
 
 def facts_from_pb(info: common_pb2.ReplicaInfo) -> ReplicaFacts:
     """Replica facts from a message."""
-    numerics, load = info.numerics, info.load
+    numerics = info.numerics
     return ReplicaFacts(
         incarnation=info.incarnation,
         model_id=info.model_id,
@@ -107,7 +125,7 @@ def facts_from_pb(info: common_pb2.ReplicaInfo) -> ReplicaFacts:
         kv_capacity_tokens=info.kv_capacity_tokens,
         max_draft_tokens=info.max_draft_tokens,
         numerics=Numerics(numerics.hardware, numerics.build, numerics.dtype, numerics.path),
-        load=LoadFacts(load.sessions, load.pending_rounds, load.kv_used_tokens),
+        load=load_from_pb(info.load),
         protocol_version=info.protocol_version,
     )
 
@@ -137,6 +155,18 @@ def check_session_id(session_id: str) -> str:
     return session_id
 
 
+def check_tenant(tenant: str) -> str:
+    """The tenant, when it is empty or a short plain name. Raises InvalidArgument."""
+    if not _TENANT.fullmatch(tenant):
+        raise InvalidArgument("tenant", f"must be at most {MAX_TENANT} letters, digits or ._:@-")
+    return tenant
+
+
+def session_name(tenant: str, session_id: str) -> str:
+    """Name of a session within a replica. A tenant has no slash, so equal ids of two tenants never meet."""
+    return f"{tenant}/{session_id}"
+
+
 def check_tokens(name: str, tokens: Sequence[int], vocab_size: int) -> tuple[int, ...]:
     """The ids, when each is in the vocabulary. Raises InvalidArgument naming the first that is not."""
     if tokens and max(tokens) >= vocab_size:
@@ -164,12 +194,13 @@ def timings_to_pb(timings: RoundTimings) -> common_pb2.Timings:
         forward_us=timings.forward_us,
         passes=timings.passes,
         batch_rows=timings.batch_rows,
+        shared_tokens=timings.shared_tokens,
     )
 
 
 def timings_from_pb(message: common_pb2.Timings) -> RoundTimings:
     """Timings from a message."""
-    return RoundTimings(message.queue_us, message.forward_us, message.passes, message.batch_rows)
+    return RoundTimings(message.queue_us, message.forward_us, message.passes, message.batch_rows, message.shared_tokens)
 
 
 def refuse_unknown_fields(message: Message, path: str = "") -> None:

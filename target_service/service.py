@@ -10,10 +10,10 @@ from outrider.choice import Verdict
 from outrider.errors import InvalidArgument
 from outrider.inference.job import Outcome
 from outrider.inference.replica import Replica
-from outrider.inference.rounds import Opening, read_claim, read_opening
+from outrider.inference.rounds import Opening, read_claim, read_opening, read_release
 from outrider.tokens import CacheMiss
 from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
-from outrider.wire import check_session_id, check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
+from outrider.wire import check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
 from target_service.verifier import Verify
 
 NAME = target_pb2.DESCRIPTOR.services_by_name["TargetService"].full_name
@@ -47,7 +47,7 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         )
         with telemetry.ending(span):
             trace = span.get_span_context() if span.is_recording() else None
-            outcome = await self._replica.batcher.run(opening.session_id, claim, program, trace)
+            outcome = await self._replica.batcher.run(opening.name, claim, program, trace, opening.stream)
             span.set_attributes(telemetry.outcome_attributes(outcome))
         return self._respond(request.round, outcome)
 
@@ -76,7 +76,7 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         self, request: target_pb2.TargetServiceReleaseRequest, context: Any
     ) -> target_pb2.TargetServiceReleaseResponse:
         """Free a session's cache."""
-        released = await self._replica.batcher.release(check_session_id(request.release.session_id))
+        released = await self._replica.batcher.release(read_release(request.release))
         return target_pb2.TargetServiceReleaseResponse(release=common_pb2.ReleaseResponse(released=released))
 
     async def GetReplicaInfo(

@@ -51,6 +51,7 @@ async def answer(client: Client, ask: Ask, on_delta: Callable[[pb.Delta], None] 
     summary = Summary(
         tokens=finished.usage.completion_tokens,
         prompt_tokens=finished.usage.prompt_tokens,
+        cached_prompt_tokens=finished.usage.cached_prompt_tokens,
         seconds=time.perf_counter() - began,
         first_s=first_s,
         rounds=totals.rounds,

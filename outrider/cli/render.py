@@ -84,6 +84,7 @@ class Summary:
     accepted: int
     draft_faults: int
     reason: str
+    cached_prompt_tokens: int = 0
 
     @property
     def acceptance_rate(self) -> float:
@@ -105,6 +106,7 @@ class Summary:
         return {
             "finish_reason": self.reason,
             "prompt_tokens": self.prompt_tokens,
+            "cached_prompt_tokens": self.cached_prompt_tokens,
             "completion_tokens": self.tokens,
             "seconds": round(self.seconds, 4),
             "time_to_first_token_s": round(self.first_s, 4),
@@ -122,5 +124,6 @@ class Summary:
         return (
             f"{self.tokens} tokens in {self.seconds:.2f} s ({self.tokens_per_s:.1f} tok/s, first after "
             f"{self.first_s * 1000:.0f} ms), {self.rounds} rounds of {self.mean_accepted_length:.2f} tokens, "
-            f"{self.accepted} of {self.proposed} draft tokens accepted ({self.acceptance_rate:.0%})"
+            f"{self.accepted} of {self.proposed} draft tokens accepted ({self.acceptance_rate:.0%}), "
+            f"{self.cached_prompt_tokens} of {self.prompt_tokens} prompt tokens were cached"
         )

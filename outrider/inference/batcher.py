@@ -19,6 +19,7 @@ from outrider.errors import OutriderError, Unavailable
 from outrider.inference.engine import Engine
 from outrider.inference.job import Job, Outcome
 from outrider.inference.program import Program
+from outrider.inference.stream import Stream
 from outrider.tokens import Claim
 
 log = logging.getLogger(__name__)
@@ -64,12 +65,15 @@ class Batcher:
         if self._thread.is_alive():
             self._thread.join()
 
-    async def run(self, session_id: str, claim: Claim, program: Program, trace: Any = None) -> Outcome:
+    async def run(
+        self, session_id: str, claim: Claim, program: Program, trace: Any = None, stream: Stream | None = None
+    ) -> Outcome:
         """Run one round. Raises what the engine or the program raised; cancelling frees the round's work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
         engine = self._live  # on the caller's side: an error inside a command would end the thread
         job = Job(session_id, claim, program, lambda outcome: _post(loop, _settle, future, outcome), trace)
+        job.stream = stream or job.stream
         self._send(lambda: engine.submit(job))
         try:
             return await future

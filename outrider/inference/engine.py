@@ -63,6 +63,7 @@ class Engine:
         self._clock = clock
         self.pool = BlockPool(runner.num_blocks)
         self.sessions = SessionStore(self.pool, runner.block_size, self._options.session_ttl_s)
+        self._queried = self._hits = 0
         self._waiting: list[Job] = []
         self._running: list[Job] = []
 
@@ -75,7 +76,8 @@ class Engine:
         """A snapshot; numbers only, safe to take from another thread."""
         size = self._runner.block_size
         used = (self.pool.total - self.pool.free) * size
-        return LoadFacts(len(self.sessions), len(self._waiting) + len(self._running), used)
+        rounds = len(self._waiting) + len(self._running)
+        return LoadFacts(len(self.sessions), rounds, used, self._queried, self._hits)
 
     def submit(self, job: Job) -> None:
         """Queue a job; its outcome is delivered by a later step."""
@@ -147,15 +149,24 @@ class Engine:
         if miss is not None:
             job.deliver(job.missed(miss))
             return True
-        session = self.sessions.obtain(job.session_id, self._clock())
+        session = self.sessions.obtain(job.session_id, self._clock(), job.stream.tenant)
         session.truncate(job.claim.prefix_len)
         session.busy = True
+        job.shared = session.share(job.claim.tokens)
         if not self.sessions.make_room(session.table.missing(job.final_length)):
+            session.truncate(job.claim.prefix_len)
             session.busy = False
             return False
+        self._count_shared(job)
         self._runner.copy_blocks(session.table.reserve(job.final_length))
         self._begin(job, session)
         return True
+
+    def _count_shared(self, job: Job) -> None:
+        """Tokens that were looked up in the prefix cache, and found: of rounds that might skip a whole block."""
+        if job.claim.prefix_len == 0 or len(job.claim.tokens) > self._runner.block_size:
+            self._queried += len(job.claim.tokens)
+            self._hits += job.shared
 
     def _check_size(self, job: Job) -> None:
         if job.final_length > self._runner.max_positions:
@@ -167,7 +178,7 @@ class Engine:
 
     def _begin(self, job: Job, session: Session) -> None:
         job.session = session
-        job.pending = [*job.claim.tokens, *job.program.tail]
+        job.pending = [*job.claim.tokens[job.shared :], *job.program.tail]
         job.wanted = len(job.program.tail) + 1
         self._running.append(job)
 
@@ -208,6 +219,7 @@ class Engine:
             assert job.session is not None
             job.session.log.extend(job.pending[:count])
             job.session.table.advance(count)
+            job.session.offer(min(job.session.table.length, job.claim.end))  # never what is only a guess
             del job.pending[:count]
             if not job.pending:
                 rows = logits[offset : offset + job.wanted]

@@ -10,6 +10,7 @@ from typing import Any
 
 from outrider.inference.program import Program
 from outrider.inference.sessions import Session
+from outrider.inference.stream import Stream
 from outrider.tokens import CacheMiss, Claim
 from outrider.wire import RoundTimings
 
@@ -25,15 +26,21 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """``deliver`` is called once, on the engine's thread, with an Outcome or an exception."""
+    """``deliver`` is called once, on the engine's thread, with an Outcome or an exception.
+
+    ``session_id`` names the session within the engine. A job that comes without a stream is one of its own.
+    ``shared`` counts the claimed tokens that a shared prefix spared it.
+    """
 
     session_id: str
     claim: Claim
     program: Program
     deliver: Callable[["Outcome | Exception"], None]
     trace: Any = None
+    stream: Stream = field(default_factory=Stream)
     cancelled: bool = False
     session: Session | None = None
+    shared: int = 0
     pending: list[int] = field(default_factory=list)
     wanted: int = 1
     created: float = field(default_factory=time.perf_counter)
@@ -50,7 +57,7 @@ class Job:
     def timings(self) -> RoundTimings:
         """What the clock shows."""
         waited = time.perf_counter() - self.created if self.queue_s is None else self.queue_s
-        return RoundTimings(int(waited * 1e6), int(self.forward_s * 1e6), self.passes, self.batch_rows)
+        return RoundTimings(int(waited * 1e6), int(self.forward_s * 1e6), self.passes, self.batch_rows, self.shared)
 
     def missed(self, miss: CacheMiss) -> Outcome:
         """The outcome of a claim that does not hold."""

@@ -1,16 +1,24 @@
 """What the handlers of both model services do with a stream of rounds before the model is asked.
 
-It checks a round's envelope and fixes the session and the sampling parameters at the first message. It does
-not know which message type it reads: both have these fields.
+It checks a round's envelope and fixes the session, its tenant and the sampling parameters at the first message.
+It does not know which message type it reads: both have these fields.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from outrider.errors import InvalidArgument
+from outrider.inference.stream import Stream
 from outrider.sampling import SamplingParams
 from outrider.tokens import Claim
-from outrider.wire import check_session_id, claim_from, refuse_unknown_fields, sampling_from_pb
+from outrider.wire import (
+    check_session_id,
+    check_tenant,
+    claim_from,
+    refuse_unknown_fields,
+    sampling_from_pb,
+    session_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +27,12 @@ class Opening:
 
     session_id: str
     params: SamplingParams
+    stream: Stream = field(default_factory=Stream, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the session within this replica."""
+        return session_name(self.stream.tenant, self.session_id)
 
 
 def read_opening(request: Any) -> Opening:
@@ -27,7 +41,13 @@ def read_opening(request: Any) -> Opening:
         raise InvalidArgument("sampling", "must be set in the first message of a stream")
     if not request.sampling.HasField("seed"):
         raise InvalidArgument("sampling.seed", "must be set between the services")
-    return Opening(check_session_id(request.session_id), sampling_from_pb(request.sampling))
+    stream = Stream(check_tenant(request.tenant), resumed=request.round > 0)
+    return Opening(check_session_id(request.session_id), sampling_from_pb(request.sampling), stream)
+
+
+def read_release(release: Any) -> str:
+    """Name of the session to release. Raises InvalidArgument."""
+    return session_name(check_tenant(release.tenant), check_session_id(release.session_id))
 
 
 def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
@@ -37,4 +57,6 @@ def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
         raise InvalidArgument("sampling", "is fixed by the first message of a stream")
     if request.session_id not in ("", opening.session_id):
         raise InvalidArgument("session_id", f"this stream belongs to {opening.session_id!r}")
+    if request.tenant not in ("", opening.stream.tenant):
+        raise InvalidArgument("tenant", "is fixed by the first message of a stream")
     return claim_from(request.prefix_len, request.prefix_digest, request.tokens, vocab_size)

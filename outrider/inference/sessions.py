@@ -3,11 +3,12 @@
 It knows cache blocks and time, not models. Only the engine's thread uses it.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from outrider.inference.kv_cache import BlockPool, BlockTable, check_integrity
+from outrider.inference.prefix_cache import block_key, keys_of, root_key
 from outrider.tokens import TokenLog
 
 
@@ -15,19 +16,51 @@ from outrider.tokens import TokenLog
 class Session:
     """Tokens whose keys and values are cached. ``busy`` while a round of it is in the engine.
 
+    ``keys`` are those of its first blocks, full and offered to others; ``root`` is the key before them.
     Invariant: ``len(log) == table.length`` between passes.
     """
 
     session_id: str
     table: BlockTable
+    root: bytes
     log: TokenLog = field(default_factory=TokenLog)
+    keys: list[bytes] = field(default_factory=list)
     busy: bool = False
     last_used: float = 0.0
+
+    @property
+    def last_key(self) -> bytes:
+        """Key of the last offered block, or the root."""
+        return self.keys[-1] if self.keys else self.root
 
     def truncate(self, length: int) -> None:
         """Forget everything behind ``length``."""
         self.log.truncate(length)
         self.table.truncate(length)
+        del self.keys[length // self.table.block_size :]
+
+    def share(self, tokens: Sequence[int]) -> int:
+        """Continue with the blocks of others that hold the first of ``tokens``; returns how many tokens.
+
+        Only at a block's border, only whole blocks, and never the last token: its logits are wanted.
+        """
+        size = self.table.block_size
+        if len(self.log) % size or len(tokens) <= size:
+            return 0
+        keys = list(keys_of(self.last_key, tokens[:-1], size))
+        blocks = self.table.find(keys)
+        self.table.adopt(blocks)
+        self.log.extend(tokens[: len(blocks) * size])
+        self.keys.extend(keys[: len(blocks)])
+        return len(blocks) * size
+
+    def offer(self, length: int) -> None:
+        """Let others find the full blocks of the first ``length`` tokens."""
+        size = self.table.block_size
+        for index in range(len(self.keys), length // size):
+            key = block_key(self.last_key, self.log.tokens[index * size : (index + 1) * size])
+            self.table.register(index, key)
+            self.keys.append(key)
 
 
 class SessionStore:
@@ -50,11 +83,12 @@ class SessionStore:
         """The session, or None."""
         return self._sessions.get(session_id)
 
-    def obtain(self, session_id: str, now: float) -> Session:
+    def obtain(self, session_id: str, now: float, tenant: str = "") -> Session:
         """The session, new when unknown, marked as used now."""
         session = self._sessions.get(session_id)
         if session is None:
-            session = self._sessions[session_id] = Session(session_id, BlockTable(self.pool, self._block_size))
+            session = Session(session_id, BlockTable(self.pool, self._block_size), root_key(tenant))
+            self._sessions[session_id] = session
         session.last_used = now
         self._sessions.move_to_end(session_id)
         return session
@@ -78,13 +112,18 @@ class SessionStore:
 
         False when they cannot be; then nobody is evicted for nothing.
         """
-        idle = [s.session_id for s in self if not s.busy and s.table.blocks]
-        if self.pool.free + sum(len(self._sessions[name].table.blocks) for name in idle) < blocks:
+        idle = [s for s in self if not s.busy and s.table.blocks]
+        if self.pool.free + self._freed_by(idle) < blocks:
             return False
-        while self.pool.free < blocks and idle:
-            self.drop(idle.pop(0))
+        while self.pool.free < blocks:
+            self.drop(idle.pop(0).session_id)
             self.evictions += 1
-        return self.pool.free >= blocks
+        return True
+
+    def _freed_by(self, sessions: Sequence[Session]) -> int:
+        """Blocks that nobody would hold without these sessions."""
+        held = Counter(block for session in sessions for block in session.table.blocks)
+        return sum(1 for block, count in held.items() if count == self.pool.holders(block))
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless blocks and lengths add up."""

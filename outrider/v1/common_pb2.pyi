@@ -61,14 +61,18 @@ class ReplicaInfo(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., model_id: _Optional[str] = ..., tokenizer_fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., max_positions: _Optional[int] = ..., numerics: _Optional[_Union[Numerics, _Mapping]] = ..., row_invariant: bool = ..., kv_capacity_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("sessions", "pending_rounds", "kv_used_tokens")
+    __slots__ = ("sessions", "pending_rounds", "kv_used_tokens", "prefix_cache_queries", "prefix_cache_hits")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     PENDING_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     KV_USED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_CACHE_QUERIES_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_CACHE_HITS_FIELD_NUMBER: _ClassVar[int]
     sessions: int
     pending_rounds: int
     kv_used_tokens: int
-    def __init__(self, sessions: _Optional[int] = ..., pending_rounds: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ...) -> None: ...
+    prefix_cache_queries: int
+    prefix_cache_hits: int
+    def __init__(self, sessions: _Optional[int] = ..., pending_rounds: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ..., prefix_cache_queries: _Optional[int] = ..., prefix_cache_hits: _Optional[int] = ...) -> None: ...
 
 class CacheMiss(_message.Message):
     __slots__ = ("cached_len",)
@@ -77,22 +81,26 @@ class CacheMiss(_message.Message):
     def __init__(self, cached_len: _Optional[int] = ...) -> None: ...
 
 class Timings(_message.Message):
-    __slots__ = ("queue_us", "forward_us", "passes", "batch_rows")
+    __slots__ = ("queue_us", "forward_us", "passes", "batch_rows", "shared_tokens")
     QUEUE_US_FIELD_NUMBER: _ClassVar[int]
     FORWARD_US_FIELD_NUMBER: _ClassVar[int]
     PASSES_FIELD_NUMBER: _ClassVar[int]
     BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    SHARED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     queue_us: int
     forward_us: int
     passes: int
     batch_rows: int
-    def __init__(self, queue_us: _Optional[int] = ..., forward_us: _Optional[int] = ..., passes: _Optional[int] = ..., batch_rows: _Optional[int] = ...) -> None: ...
+    shared_tokens: int
+    def __init__(self, queue_us: _Optional[int] = ..., forward_us: _Optional[int] = ..., passes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., shared_tokens: _Optional[int] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
-    __slots__ = ("session_id",)
+    __slots__ = ("session_id", "tenant")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    tenant: str
+    def __init__(self, session_id: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class ReleaseResponse(_message.Message):
     __slots__ = ("released",)

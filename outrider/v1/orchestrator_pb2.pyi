@@ -42,7 +42,7 @@ REPLICA_STATE_REFUSED: ReplicaState
 REPLICA_STATE_ABSENT: ReplicaState
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("session_id", "prompt", "token_ids", "chat", "sampling", "max_new_tokens", "stop", "stop_token_ids", "speculation", "logprobs", "n", "resume_from", "keep_session", "ignore_eos")
+    __slots__ = ("session_id", "prompt", "token_ids", "chat", "sampling", "max_new_tokens", "stop", "stop_token_ids", "speculation", "logprobs", "n", "resume_from", "keep_session", "ignore_eos", "tenant")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,7 @@ class GenerateRequest(_message.Message):
     RESUME_FROM_FIELD_NUMBER: _ClassVar[int]
     KEEP_SESSION_FIELD_NUMBER: _ClassVar[int]
     IGNORE_EOS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     prompt: str
     token_ids: TokenIds
@@ -71,7 +72,8 @@ class GenerateRequest(_message.Message):
     resume_from: int
     keep_session: bool
     ignore_eos: bool
-    def __init__(self, session_id: _Optional[str] = ..., prompt: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., chat: _Optional[_Union[Chat, _Mapping]] = ..., sampling: _Optional[_Union[_common_pb2.SamplingParams, _Mapping]] = ..., max_new_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., speculation: _Optional[_Union[Speculation, _Mapping]] = ..., logprobs: bool = ..., n: _Optional[int] = ..., resume_from: _Optional[int] = ..., keep_session: bool = ..., ignore_eos: bool = ...) -> None: ...
+    tenant: str
+    def __init__(self, session_id: _Optional[str] = ..., prompt: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., chat: _Optional[_Union[Chat, _Mapping]] = ..., sampling: _Optional[_Union[_common_pb2.SamplingParams, _Mapping]] = ..., max_new_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., speculation: _Optional[_Union[Speculation, _Mapping]] = ..., logprobs: bool = ..., n: _Optional[int] = ..., resume_from: _Optional[int] = ..., keep_session: bool = ..., ignore_eos: bool = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class TokenIds(_message.Message):
     __slots__ = ("ids",)
@@ -162,12 +164,14 @@ class Finished(_message.Message):
     def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., speculation: _Optional[_Union[SpeculationSummary, _Mapping]] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("prompt_tokens", "completion_tokens")
+    __slots__ = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     prompt_tokens: int
     completion_tokens: int
-    def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ...) -> None: ...
+    cached_prompt_tokens: int
+    def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ...) -> None: ...
 
 class SpeculationSummary(_message.Message):
     __slots__ = ("rounds", "proposed", "accepted", "emitted", "draft_faults")

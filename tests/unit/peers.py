@@ -36,6 +36,7 @@ class FakeTarget:
 
     evict: Callable[[int], int | None] = lambda call: None
     logprobs: bool = False
+    shared: int = 0
     error: OutriderError | None = None
     cache: Cache = field(default_factory=Cache)
     claims: list[Claim] = field(default_factory=list)
@@ -58,7 +59,7 @@ class FakeTarget:
             accepted += 1
         self.cache.log.extend(block[:accepted])
         logprobs = tuple(-float(i) for i in range(accepted + 1)) if self.logprobs else ()
-        return Verdict(accepted, next_token(tokens), logprobs, len(self.cache.log))
+        return Verdict(accepted, next_token(tokens), logprobs, len(self.cache.log), self.shared)
 
 
 Behaviour = Callable[[list[int], int], Sequence[int]]

@@ -5,6 +5,7 @@ Whatever a wrong table, a missed copy or a stale block would change, changes the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -119,10 +120,12 @@ class Inbox:
         return only
 
 
-def submit(engine: Engine, session_id: str, claim: Claim, program: Program | None = None) -> tuple[Job, Inbox]:
+def submit(
+    engine: Engine, session_id: str, claim: Claim, program: Program | None = None, **fields: Any
+) -> tuple[Job, Inbox]:
     """Queue a round, by default one greedy choice."""
     inbox = Inbox()
-    job = Job(session_id, claim, program or Steps(), inbox.delivered.append)
+    job = Job(session_id, claim, program or Steps(), inbox.delivered.append, **fields)
     engine.submit(job)
     return job, inbox
 

@@ -139,6 +139,7 @@ JUNK_VERDICTS = {
     "a token that does not exist": verdict(verdict=judged(1, token=VOCAB)),
     "more cached than there is": verdict(verdict=judged(1, cached_len=9)),
     "log-probabilities that nobody asked for": verdict(verdict=judged(1, logprobs=2)),
+    "more shared than sent": verdict(verdict=judged(1), timings=common_pb2.Timings(shared_tokens=99)),
     "no outcome": verdict(),
     "another round": verdict(round=5, verdict=judged(1)),
 }
@@ -233,4 +234,4 @@ async def test_errors_of_unary_calls_are_raised_as_ours() -> None:
     with pytest.raises(Unavailable, match="loading"):
         await draft_facts(channel)
     with pytest.raises(Unavailable, match="loading"):
-        await release_target(channel, "s")
+        await release_target(channel, "s", "")

@@ -23,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def kept(most: int = 10, ttl_s: float = 60.0) -> tuple[Conversations, list[str]]:
     dropped: list[str] = []
-    return Conversations(ttl_s, most, dropped.append), dropped
+    return Conversations(ttl_s, most, lambda gone: dropped.append(gone.session_id)), dropped
 
 
 def keep_new(conversations: Conversations) -> Conversation:
@@ -131,3 +131,18 @@ def test_going_back_to_a_shorter_history_cuts_the_beliefs() -> None:
     conversation.target_view.length = 4
     conversation.set_prompt([1, 2])
     assert (conversation.log.tokens, conversation.target_view.length) == ([1, 2], 2)
+
+
+def test_a_conversation_goes_on_for_its_own_tenant_only() -> None:
+    """Another tenant that learned the id hears what it would hear of any id that does not exist."""
+    conversations, dropped = kept()
+    first = conversations.begin("", "red")
+    conversations.end(first, keep=True)
+    for stranger in ("blue", ""):
+        with pytest.raises(InvalidArgument, match="unknown or expired") as caught:
+            conversations.begin(first.session_id, stranger)
+        assert caught.value.field == "session_id"
+    assert conversations.begin(first.session_id, "red") is first
+    with pytest.raises(InvalidArgument, match="unknown or expired"):
+        conversations.begin(first.session_id, "blue")
+    assert dropped == []

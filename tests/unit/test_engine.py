@@ -11,6 +11,7 @@ from outrider.errors import Cancelled, InvalidArgument, OutriderError, ResourceE
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
 from outrider.inference.program import Done, More
 from outrider.inference.schedule import RowBudget
+from outrider.inference.stream import Stream
 from outrider.tokens import CacheMiss, Claim
 from tests.unit.scripted import (
     VOCAB,
@@ -377,14 +378,15 @@ def test_a_bug_in_a_program_fails_its_round_only() -> None:
 def workloads(draw: st.DrawFn) -> list[tuple[str, list[int], int]]:
     """Rounds of 4 sessions: (session, all its tokens, tokens to grow by)."""
     token = st.integers(0, VOCAB - 1)
-    one = st.tuples(st.sampled_from("abcd"), st.lists(token, min_size=1, max_size=20), st.integers(0, 4))
+    tokens = st.lists(token, min_size=1, max_size=20) | st.lists(st.just(1), min_size=1, max_size=20)
+    one = st.tuples(st.sampled_from("abcd"), tokens, st.integers(0, 4))
     return draw(st.lists(one, min_size=1, max_size=12))
 
 
 @pytest.mark.parametrize("blocks", [7, 64])
 @given(workload=workloads(), steps_between=st.integers(0, 3))
 @settings(max_examples=60)
-def test_results_do_not_depend_on_neighbours_order_or_pressure(
+def test_results_do_not_depend_on_neighbours_order_sharing_or_pressure(
     blocks: int, workload: list[tuple[str, list[int], int]], steps_between: int
 ) -> None:
     """Every round gives what the scripted model alone gives, and the blocks add up after every step."""
@@ -400,3 +402,73 @@ def test_results_do_not_depend_on_neighbours_order_or_pressure(
     drain(engine)
     for inbox, (_, tokens, growth) in zip(inboxes, workload, strict=True):
         assert inbox.outcome.result == continuation(tokens, growth + 1)
+
+
+LONG = [token % VOCAB for token in range(4 * ScriptedRunner.block_size + 1)]
+
+
+def test_a_second_session_runs_only_what_it_does_not_share() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner)
+    run(engine, "a", claim_of(LONG))
+    other = [*LONG[:-1], 30]
+    outcome = run(engine, "b", claim_of(other)).outcome
+    assert outcome.result == [next_token(other)]
+    assert runner.passes[-1].tokens.tolist() == [30]
+    assert outcome.timings.shared_tokens == 16
+    assert (engine.load().prefix_cache_queries, engine.load().prefix_cache_hits) == (34, 16)
+
+
+def test_sessions_of_different_tenants_share_nothing() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner)
+    for tenant in ("red", "blue", ""):
+        _, inbox = submit(engine, f"{tenant}/a", claim_of(LONG), stream=Stream(tenant))
+        drain(engine)
+        assert inbox.outcome.timings.shared_tokens == 0
+    assert [plan.rows for plan in runner.passes] == [len(LONG)] * 3
+
+
+def test_a_prefix_is_shared_while_its_session_still_runs_and_after_it_has_gone() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner, EngineOptions(budget=RowBudget(rows=8, short=4, prompt_floor=4)))
+    submit(engine, "a", claim_of(LONG), Steps(growth=9))
+    for _ in range(2):
+        engine.step()
+    _, early = submit(engine, "b", claim_of(LONG))
+    drain(engine)
+    assert early.outcome.timings.shared_tokens == 16, "two chunks of a's prompt had been run"
+    for name in "ab":
+        engine.release(name)
+    assert engine.pool.held == 0
+    assert run(engine, "c", claim_of(LONG)).outcome.timings.shared_tokens == 16
+
+
+def test_draft_tokens_and_what_follows_them_are_never_offered() -> None:
+    """They are guesses until a claim says otherwise."""
+    engine = Engine(ScriptedRunner())
+    run(engine, "a", claim_of(LONG[:6]), Steps(LONG[6:13], growth=3))
+    assert len(engine.pool.prefixes) == 1
+    run(engine, "a", claim_of(LONG[:13], 12))
+    assert len(engine.pool.prefixes) == 3
+
+
+def test_after_a_miss_the_resent_tokens_are_found() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner)
+    run(engine, "a", claim_of(LONG))
+    engine.release("a")
+    assert run(engine, "a", claim_of([*LONG, 3], len(LONG))).outcome.result == CacheMiss(0)
+    outcome = run(engine, "a", claim_of([*LONG, 3])).outcome
+    assert outcome.result == [next_token([*LONG, 3])]
+    assert outcome.timings.shared_tokens == 16
+
+
+def test_shared_blocks_do_not_count_twice_when_room_is_made() -> None:
+    """Evicting two idle sessions with one prefix frees it once."""
+    engine = Engine(ScriptedRunner(num_blocks=8))
+    run(engine, "a", claim_of(LONG))
+    run(engine, "b", claim_of([*LONG[:-1], 9]))
+    assert engine.pool.held == 6
+    assert run(engine, "c", claim_of([7] * 32)).outcome.result == [next_token([7] * 32)]
+    assert engine.sessions.evictions == 2

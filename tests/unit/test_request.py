@@ -66,6 +66,9 @@ BAD: list[tuple[str, pb.GenerateRequest]] = [
     ("n", request(n=2)),
     ("resume_from", request(resume_from=1)),
     ("session_id", request(session_id="s" * 129)),
+    ("tenant", request(tenant="a/b")),
+    ("tenant", request(tenant="ä")),
+    ("tenant", request(tenant="t" * 65)),
 ]
 
 
@@ -108,6 +111,7 @@ def test_every_field_is_read() -> None:
     turn = read(
         pb.GenerateRequest(
             session_id="s1",
+            tenant="team:1@x.y-z_2",
             token_ids=pb.TokenIds(ids=[0, 99]),
             sampling={"temperature": 0.5, "top_k": 3, "top_p": 0.5, "min_p": 0.25, "seed": 2**64 - 1},
             max_new_tokens=7,
@@ -120,7 +124,7 @@ def test_every_field_is_read() -> None:
             ignore_eos=True,
         )
     )
-    assert turn.session_id == "s1"
+    assert (turn.session_id, turn.tenant) == ("s1", "team:1@x.y-z_2")
     assert (turn.input.token_ids, turn.input.field) == ((0, 99), "token_ids")
     assert turn.params == SamplingParams(0.5, 3, 0.5, 0.25, 2**64 - 1)
     assert (turn.max_new_tokens, turn.stops, turn.stop_token_ids) == (7, ("a", "b"), (5,))
@@ -145,6 +149,7 @@ def test_every_field_of_the_message_is_known_to_these_tests() -> None:
         "resume_from",
         "keep_session",
         "ignore_eos",
+        "tenant",
     }
 
 

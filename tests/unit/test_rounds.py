@@ -3,7 +3,7 @@
 import pytest
 
 from outrider.errors import InvalidArgument
-from outrider.inference.rounds import Opening, read_claim, read_opening
+from outrider.inference.rounds import Opening, read_claim, read_opening, read_release
 from outrider.sampling import SamplingParams
 from outrider.tokens import Claim
 from outrider.v1 import common_pb2, draft_pb2, target_pb2
@@ -28,6 +28,8 @@ def test_the_first_message_fixes_session_and_sampling(message: type[Message]) ->
         ("sampling.seed", {"session_id": "s", "sampling": common_pb2.SamplingParams(temperature=1.0)}),
         ("session_id", {"sampling": SEEDED}),
         ("session_id", {"session_id": "s" * 129, "sampling": SEEDED}),
+        ("tenant", {"session_id": "s", "sampling": SEEDED, "tenant": "a/b"}),
+        ("tenant", {"session_id": "s", "sampling": SEEDED, "tenant": "t" * 65}),
     ],
 )
 def test_an_incomplete_first_message_is_refused_by_name(
@@ -50,6 +52,7 @@ def test_later_messages_may_leave_the_session_out_or_repeat_it(message: type[Mes
     ("field", "fields"),
     [
         ("session_id", {"session_id": "other", "tokens": [1]}),
+        ("tenant", {"tenant": "other", "tokens": [1]}),
         ("tokens", {"session_id": "s"}),
         ("tokens[1]", {"tokens": [1, 10]}),
     ],
@@ -58,3 +61,19 @@ def test_a_bad_claim_is_refused_by_name(message: type[Message], field: str, fiel
     with pytest.raises(InvalidArgument) as caught:
         read_claim(message(**fields), OPENING, 10)  # type: ignore[arg-type]
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_equal_ids_of_two_tenants_name_two_sessions(message: type[Message]) -> None:
+    """No id can be chosen so that it meets one of another tenant, the empty tenant included."""
+    pairs = [("", "s"), ("red", "s"), ("blue", "s"), ("", "red/s"), ("red", "/s"), ("red", "blue/s")]
+    names = {read_opening(message(session_id=s, tenant=t, sampling=SEEDED)).name for t, s in pairs}
+    assert len(names) == len(pairs)
+    released = {read_release(common_pb2.ReleaseRequest(session_id=s, tenant=t)) for t, s in pairs}
+    assert released == names
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_stream_that_begins_with_a_later_round_goes_on_with_an_answer(message: type[Message]) -> None:
+    first, later = (read_opening(message(session_id="s", round=n, sampling=SEEDED)).stream for n in (0, 7))
+    assert (first.new, later.new) == (True, False)

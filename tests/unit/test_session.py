@@ -289,3 +289,17 @@ async def test_a_bug_in_the_draft_client_is_not_hidden() -> None:
     with pytest.raises(TypeError):
         await finish(generation(FakeDraft([buggy]), FakeTarget()))
     assert not issubclass(TypeError, OutriderError)
+
+
+async def test_cached_prompt_tokens_are_what_the_first_verdict_did_not_compute() -> None:
+    """The session's own cache, what it really had after a miss, and what others share with it."""
+    target = FakeTarget()
+    made = generation(FakeDraft(), target, 0)
+    await finish(made)
+    assert made.totals.cached_prompt_tokens == 0
+    again = generation(FakeDraft(), target, 0, views=(0, 3))
+    await finish(again)
+    assert again.totals.cached_prompt_tokens == 3
+    lost = generation(FakeDraft(), FakeTarget(shared=2), 0, views=(0, 3))
+    await finish(lost)
+    assert lost.totals.cached_prompt_tokens == 2

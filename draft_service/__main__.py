@@ -1,4 +1,8 @@
-"""Entry point of the draft service: ``python -m draft_service``. Reads the environment and nothing else."""
+"""Entry point of the draft service: ``python -m draft_service``. Reads the environment and nothing else.
+
+Its default of OUTRIDER_QUEUE_S is short: a session that gets no room here is served by the target alone, and
+whoever waits for a guess waits longer than the guess is worth.
+"""
 
 import os
 import sys
@@ -16,4 +20,5 @@ def _attach(replica: Replica, server: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, os.environ))
+    environment = {"OUTRIDER_QUEUE_S": "0.2", **os.environ}
+    sys.exit(main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, environment))

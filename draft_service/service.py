@@ -27,9 +27,13 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
     async def Propose(self, requests: Any, context: Any) -> AsyncIterator[draft_pb2.ProposeResponse]:
         """Answer each round of a stream in order."""
         opening: Opening | None = None
-        async for request in requests:
-            opening = opening or read_opening(request)
-            yield await self._round(opening, request)
+        try:
+            async for request in requests:
+                opening = opening or read_opening(request)
+                yield await self._round(opening, request)
+        finally:
+            if opening is not None:
+                self._replica.batcher.end(opening.stream)
 
     async def _round(self, opening: Opening, request: draft_pb2.ProposeRequest) -> draft_pb2.ProposeResponse:
         facts = self._replica.facts

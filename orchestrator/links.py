@@ -26,6 +26,8 @@ from outrider.errors import (
 from outrider.tokens import CacheMiss, Claim
 
 log = logging.getLogger(__name__)
+_NO_ROOM_S = 0.5
+"""Pause before a target that had no room for a running answer is asked again."""
 
 
 def _fresh(options: StreamOptions, opened: float) -> StreamOptions:
@@ -98,7 +100,10 @@ class TargetLink:
         self._stream: TargetStream | None = None
 
     async def verify(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> Verdict | CacheMiss:
-        """The target's choices; while it is away, wait for it as long as patience lasts."""
+        """The target's choices; while it is away, wait for it as long as patience lasts.
+
+        A target without room refuses the answer at its first round only; later it is waited for like a lost one.
+        """
         give_up = time.monotonic() + self._patience_s
         while True:
             if self._stream is None:
@@ -110,6 +115,11 @@ class TargetLink:
                 self._member.failed(error.message)
                 if time.monotonic() >= give_up:
                     raise
+            except ResourceExhausted:
+                self.close()
+                if number == 0 or time.monotonic() >= give_up:
+                    raise
+                await asyncio.sleep(_NO_ROOM_S)
             else:
                 self._member.succeeded()
                 return answer

@@ -115,6 +115,10 @@ class ReplicaConfig:
     """Most rows of a forward pass; prompts are cut into chunks of it."""
     threads: int = setting(0, least=0, most=1024)
     """Threads of a forward pass. 0 takes the cores that the cgroup grants."""
+    max_waiting: int = setting(64, least=0)
+    """Most new sessions that wait for room in the KV cache; further ones are refused with RESOURCE_EXHAUSTED."""
+    queue_s: float = setting(30.0, least=0.0)
+    """Longest that a new session waits for room, and that a running one waits before older ones give way."""
     max_streams: int = setting(1024, least=1)
     """Most calls served at once; further ones are refused with RESOURCE_EXHAUSTED."""
     drain_s: float = setting(20.0, least=0.0)

@@ -28,9 +28,13 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
     async def Verify(self, requests: Any, context: Any) -> AsyncIterator[target_pb2.VerifyResponse]:
         """Answer each round of a stream in order."""
         opening: Opening | None = None
-        async for request in requests:
-            opening = opening or read_opening(request)
-            yield await self._round(opening, request)
+        try:
+            async for request in requests:
+                opening = opening or read_opening(request)
+                yield await self._round(opening, request)
+        finally:
+            if opening is not None:
+                self._replica.batcher.end(opening.stream)
 
     async def _round(self, opening: Opening, request: target_pb2.VerifyRequest) -> target_pb2.VerifyResponse:
         facts = self._replica.facts

@@ -23,11 +23,11 @@ from outrider import telemetry
 from outrider.channel import CLIENT_OPTIONS
 from outrider.config import ReplicaConfig
 from outrider.inference.batcher import Batcher
-from outrider.inference.engine import Engine, EngineOptions
+from outrider.inference.engine import Engine
 from outrider.inference.invariance import calibrate
 from outrider.inference.model import ModelOptions, ModelRunner
 from outrider.inference.program import Runner
-from outrider.inference.replica import Replica, describe, load_replica
+from outrider.inference.replica import Replica, describe, engine_options, load_replica
 from outrider.server import Server
 from outrider.tokenizer import Tokenizer
 from outrider.v1 import common_pb2
@@ -60,7 +60,7 @@ async def load_wrapped(config: ReplicaConfig, wrap: Wrap) -> Replica:
     def build() -> Engine:
         runner = ModelRunner(ModelOptions(config.model, config.dtype, config.device, config.kv_bytes))
         made.append(describe(runner, Tokenizer.load(config.model), calibrate(runner), config))
-        return Engine(wrap(runner), EngineOptions(config.session_ttl_s))
+        return Engine(wrap(runner), engine_options(config))
 
     batcher = Batcher()
     engine = await batcher.start(build)

@@ -24,6 +24,8 @@ from outrider.tokens import Claim
 
 log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
+_RETRY_S = 0.05
+"""How often the engine looks again at rounds that wait for memory, when nothing else wakes it."""
 
 
 def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *values: Any) -> None:
@@ -51,6 +53,7 @@ class Batcher:
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._closed = False
         self._next_sweep = 0.0
+        self._progress = False
 
     async def start(self, build: Callable[[], Engine]) -> Engine:
         """Start the thread and build the engine on it. Raises what ``build`` raises."""
@@ -79,6 +82,12 @@ class Batcher:
             return await future
         finally:
             job.cancelled = not future.done() or future.cancelled()
+
+    def end(self, stream: Stream) -> None:
+        """A session's stream has ended: what it holds may be had by others from now on."""
+        stream.open = False
+        if not self._closed:
+            self._commands.put(lambda: None)  # wakes the thread
 
     async def release(self, session_id: str) -> bool:
         """Forget a session."""
@@ -121,8 +130,7 @@ class Batcher:
     def _turn(self, engine: Engine) -> None:
         """One pass, and the sweep when it is due: a replica under load has no quiet moment to wait for."""
         try:
-            if not engine.idle:
-                engine.step()
+            self._progress = not engine.idle and engine.step()
             if time.monotonic() >= self._next_sweep:
                 self._next_sweep = time.monotonic() + _SWEEP_S
                 engine.expire()
@@ -131,11 +139,12 @@ class Batcher:
             engine.abort(OutriderError(f"the engine failed: {error}"))
 
     def _take_commands(self) -> bool:
-        """Run what is queued; wait for something when the engine has nothing to do. False ends the thread."""
-        wait = self._engine is None or self._engine.idle
+        """Run what is queued; wait for something when the engine has nothing to run. False ends the thread."""
+        wait = not self._progress
+        patience = _SWEEP_S if self._engine is None or self._engine.idle else _RETRY_S
         while True:
             try:
-                command = self._commands.get(block=wait, timeout=_SWEEP_S)
+                command = self._commands.get(block=wait, timeout=patience)
             except queue.Empty:
                 return True
             if command is None:

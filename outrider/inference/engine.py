@@ -1,7 +1,8 @@
 """The engine: sessions, jobs and one packed forward pass at a time.
 
 A step is admit, plan, run, commit. The engine owns the sessions and their blocks; only one thread may call
-it (design I6). It does not know gRPC, asyncio or what a round is for: that is the job's program.
+it (design I6). Who may start is the business of ``admission.py``, which rows go first that of ``schedule.py``. It
+does not know gRPC, asyncio or what a round is for: that is the job's program.
 """
 
 import logging
@@ -12,14 +13,14 @@ from typing import Any
 
 import torch
 
-from outrider.errors import Cancelled, InvalidArgument, OutriderError, ResourceExhausted
+from outrider.errors import Cancelled, OutriderError
+from outrider.inference.admission import Admission, AdmissionLimits
 from outrider.inference.job import Job, Outcome
 from outrider.inference.kv_cache import BlockPool
 from outrider.inference.packed import Segment, pack
 from outrider.inference.program import Done, Runner
 from outrider.inference.schedule import RowBudget, rows_per_job
-from outrider.inference.sessions import Session, SessionStore
-from outrider.tokens import TokenLog, check_claim
+from outrider.inference.sessions import SessionStore
 from outrider.wire import LoadFacts
 
 log = logging.getLogger(__name__)
@@ -27,10 +28,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Time to live of idle sessions in seconds, and the rows of a pass."""
+    """Time to live of idle sessions in seconds, the rows of a pass, and who may wait for memory."""
 
     session_ttl_s: float = 900.0
     budget: RowBudget = field(default_factory=RowBudget)
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +66,24 @@ class Engine:
         self.pool = BlockPool(runner.num_blocks)
         self.sessions = SessionStore(self.pool, runner.block_size, self._options.session_ttl_s)
         self._queried = self._hits = 0
-        self._waiting: list[Job] = []
+        self._admission = Admission(self.sessions, runner.max_positions, runner.copy_blocks, self._options.admission)
         self._running: list[Job] = []
 
     @property
     def idle(self) -> bool:
         """Whether no job waits or runs."""
-        return not self._waiting and not self._running
+        return not self._admission.waiting and not self._running
 
     def load(self) -> LoadFacts:
         """A snapshot; numbers only, safe to take from another thread."""
         size = self._runner.block_size
         used = (self.pool.total - self.pool.free) * size
-        rounds = len(self._waiting) + len(self._running)
+        rounds = len(self._admission.waiting) + len(self._running)
         return LoadFacts(len(self.sessions), rounds, used, self._queried, self._hits)
 
     def submit(self, job: Job) -> None:
         """Queue a job; its outcome is delivered by a later step."""
-        self._waiting.append(job)
+        self._admission.submit(job)
 
     def release(self, session_id: str) -> bool:
         """Forget a session. A round of it that still runs ends first, and the session goes with it."""
@@ -99,68 +101,40 @@ class Engine:
 
     def abort(self, error: OutriderError) -> None:
         """End every job with an error."""
-        for job in self._waiting:
+        for job in self._admission.waiting:
             job.deliver(error)
-        self._waiting = []
+        self._admission.waiting = []
         for job in list(self._running):
             self._fail(job, error)
         for session in self.sessions:
             session.busy = False
 
-    def step(self) -> None:
-        """Admit what fits, run one pass and deliver what is complete."""
+    def step(self) -> bool:
+        """Admit what fits, run one pass and deliver what is complete. False when there was nothing to run."""
         self._drop_cancelled()
         self._admit()
         planned = self._plan()
         if not planned:
-            return
+            return False
         try:
             logits = self._run(planned)
         except Exception as error:
             log.exception("a forward pass failed; its %d rounds fail with it", len(planned))
             for job, _ in planned:
                 self._fail(job, OutriderError(f"the forward pass failed: {error}"))
-            return
+            return True
         self._commit(planned, logits)
+        return True
 
     def _drop_cancelled(self) -> None:
-        self._waiting = [job for job in self._waiting if not job.cancelled]
         for job in [job for job in self._running if job.cancelled]:
             self._fail(job, Cancelled("the round was cancelled"))
 
     def _admit(self) -> None:
-        """Start waiting jobs, oldest first, whose session is free and whose whole round fits into the cache."""
-        still_waiting: list[Job] = []
-        for job in self._waiting:
-            try:
-                if not self._start(job):
-                    still_waiting.append(job)
-            except OutriderError as error:
-                job.deliver(error)
-        self._waiting = still_waiting
-
-    def _start(self, job: Job) -> bool:
-        """Begin a job or answer it at once. False when it has to wait."""
-        self._check_size(job)
-        session = self.sessions.get(job.session_id)
-        if session is not None and session.busy:
-            return False
-        miss = check_claim(job.claim, session.log if session else TokenLog())
-        if miss is not None:
-            job.deliver(job.missed(miss))
-            return True
-        session = self.sessions.obtain(job.session_id, self._clock(), job.stream.tenant)
-        session.truncate(job.claim.prefix_len)
-        session.busy = True
-        job.shared = session.share(job.claim.tokens)
-        if not self.sessions.make_room(session.table.missing(job.final_length)):
-            session.truncate(job.claim.prefix_len)
-            session.busy = False
-            return False
-        self._count_shared(job)
-        self._runner.copy_blocks(session.table.reserve(job.final_length))
-        self._begin(job, session)
-        return True
+        """Begin the rounds that have their memory."""
+        for job in self._admission.admit(self._clock()):
+            self._count_shared(job)
+            self._begin(job)
 
     def _count_shared(self, job: Job) -> None:
         """Tokens that were looked up in the prefix cache, and found: of rounds that might skip a whole block."""
@@ -168,16 +142,7 @@ class Engine:
             self._queried += len(job.claim.tokens)
             self._hits += job.shared
 
-    def _check_size(self, job: Job) -> None:
-        if job.final_length > self._runner.max_positions:
-            limit = self._runner.max_positions
-            raise InvalidArgument("tokens", f"the session would grow to {job.final_length} of at most {limit} tokens")
-        capacity = self.pool.total * self._runner.block_size
-        if job.final_length > capacity:
-            raise ResourceExhausted(f"{job.final_length} tokens can never fit into a KV cache of {capacity}")
-
-    def _begin(self, job: Job, session: Session) -> None:
-        job.session = session
+    def _begin(self, job: Job) -> None:
         job.pending = [*job.claim.tokens[job.shared :], *job.program.tail]
         job.wanted = len(job.program.tail) + 1
         self._running.append(job)

@@ -28,7 +28,8 @@ class Outcome:
 class Job:
     """``deliver`` is called once, on the engine's thread, with an Outcome or an exception.
 
-    ``session_id`` names the session within the engine. A job that comes without a stream is one of its own.
+    ``session_id`` names the session within the engine. A job that comes without a stream is an
+    answer of its own. ``keys`` are those of the blocks that others may have filled with its claimed tokens, and
     ``shared`` counts the claimed tokens that a shared prefix spared it.
     """
 
@@ -37,9 +38,10 @@ class Job:
     program: Program
     deliver: Callable[["Outcome | Exception"], None]
     trace: Any = None
-    stream: Stream = field(default_factory=Stream)
+    stream: Stream = field(default_factory=lambda: Stream(open=False))
     cancelled: bool = False
     session: Session | None = None
+    keys: list[bytes] | None = None
     shared: int = 0
     pending: list[int] = field(default_factory=list)
     wanted: int = 1

@@ -146,7 +146,7 @@ class BlockTable:
 
     def adopt(self, blocks: Sequence[int]) -> None:
         """Continue with full blocks that hold what comes next; the table must end at a block's border."""
-        if self.length != len(self.blocks) * self.block_size:
+        if blocks and self.length != len(self.blocks) * self.block_size:
             raise ValueError("blocks can only be adopted at the end of a full one")
         self._pool.share(blocks)
         self.blocks.extend(blocks)

@@ -16,6 +16,7 @@ import torch
 
 from outrider import telemetry
 from outrider.config import ReplicaConfig
+from outrider.inference.admission import AdmissionLimits
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
 from outrider.inference.invariance import calibrate
@@ -96,6 +97,12 @@ def _load(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
     return runner, facts
 
 
+def engine_options(config: ReplicaConfig) -> EngineOptions:
+    """What the configuration says of the engine."""
+    limits = AdmissionLimits(config.max_waiting, config.queue_s)
+    return EngineOptions(config.session_ttl_s, RowBudget(config.max_rows), limits)
+
+
 async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     """Load the model on the engine's thread and start serving rounds. Takes seconds, without blocking the loop."""
     started = time.monotonic()
@@ -104,7 +111,7 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     def build() -> Engine:
         runner, facts = _load(config)
         described.append(facts)
-        return Engine(runner, EngineOptions(config.session_ttl_s, RowBudget(config.max_rows)), _pass_tracer(span_name))
+        return Engine(runner, engine_options(config), _pass_tracer(span_name))
 
     batcher = Batcher()
     engine = await batcher.start(build)

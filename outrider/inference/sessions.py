@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 
 from outrider.inference.kv_cache import BlockPool, BlockTable, check_integrity
 from outrider.inference.prefix_cache import block_key, keys_of, root_key
+from outrider.inference.stream import Stream
 from outrider.tokens import TokenLog
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Session:
     """Tokens whose keys and values are cached. ``busy`` while a round of it is in the engine.
 
     ``keys`` are those of its first blocks, full and offered to others; ``root`` is the key before them.
+    ``stream`` is the one that its last round came by.
     Invariant: ``len(log) == table.length`` between passes.
     """
 
@@ -25,6 +27,7 @@ class Session:
     root: bytes
     log: TokenLog = field(default_factory=TokenLog)
     keys: list[bytes] = field(default_factory=list)
+    stream: Stream | None = None
     busy: bool = False
     last_used: float = 0.0
 
@@ -39,20 +42,24 @@ class Session:
         self.table.truncate(length)
         del self.keys[length // self.table.block_size :]
 
-    def share(self, tokens: Sequence[int]) -> int:
-        """Continue with the blocks of others that hold the first of ``tokens``; returns how many tokens.
+    def keys_after(self, tokens: Sequence[int]) -> list[bytes]:
+        """Keys of the blocks that ``tokens`` would fill and that another session may have filled already.
 
-        Only at a block's border, only whole blocks, and never the last token: its logits are wanted.
+        Only from a block's border on, only whole blocks, and never the last token: its logits are wanted.
         """
         size = self.table.block_size
-        if len(self.log) % size or len(tokens) <= size:
-            return 0
-        keys = list(keys_of(self.last_key, tokens[:-1], size))
-        blocks = self.table.find(keys)
-        self.table.adopt(blocks)
-        self.log.extend(tokens[: len(blocks) * size])
-        self.keys.extend(keys[: len(blocks)])
-        return len(blocks) * size
+        return [] if len(self.log) % size else list(keys_of(self.last_key, tokens[:-1], size))
+
+    def note_shared(self, tokens: Sequence[int], keys: Sequence[bytes]) -> int:
+        """The table has adopted blocks of these keys, which hold the first of ``tokens``; returns how many."""
+        count = len(keys) * self.table.block_size
+        self.log.extend(tokens[:count])
+        self.keys.extend(keys)
+        return count
+
+    def running(self, since: float) -> bool:
+        """Whether an answer is being made: its stream is open and its last round ended after ``since``."""
+        return self.stream is not None and self.stream.open and (self.busy or self.last_used > since)
 
     def offer(self, length: int) -> None:
         """Let others find the full blocks of the first ``length`` tokens."""
@@ -69,7 +76,7 @@ class SessionStore:
     def __init__(self, pool: BlockPool, block_size: int, ttl_s: float) -> None:
         self.pool = pool
         self.evictions = 0
-        self._block_size = block_size
+        self.block_size = block_size
         self._ttl_s = ttl_s
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
@@ -83,15 +90,15 @@ class SessionStore:
         """The session, or None."""
         return self._sessions.get(session_id)
 
-    def obtain(self, session_id: str, now: float, tenant: str = "") -> Session:
-        """The session, new when unknown, marked as used now."""
-        session = self._sessions.get(session_id)
-        if session is None:
-            session = Session(session_id, BlockTable(self.pool, self._block_size), root_key(tenant))
-            self._sessions[session_id] = session
+    def blank(self, session_id: str, tenant: str = "") -> Session:
+        """A session that holds nothing; it is remembered when it is first touched."""
+        return Session(session_id, BlockTable(self.pool, self.block_size), root_key(tenant))
+
+    def touch(self, session: Session, now: float) -> None:
+        """Remember a session as used now."""
         session.last_used = now
-        self._sessions.move_to_end(session_id)
-        return session
+        self._sessions[session.session_id] = session
+        self._sessions.move_to_end(session.session_id)
 
     def drop(self, session_id: str) -> bool:
         """Forget a session and free its blocks. False when it is unknown."""
@@ -107,16 +114,16 @@ class SessionStore:
         for session_id in old:
             self.drop(session_id)
 
-    def make_room(self, blocks: int) -> bool:
-        """Evict idle sessions, least recently used first, until ``blocks`` are free.
+    def make_room(self, blocks: int, victims: Sequence[Session], spare: int = 0) -> bool:
+        """Evict ``victims`` in order until ``blocks`` are free.
 
-        False when they cannot be; then nobody is evicted for nothing.
+        False when ``blocks`` and ``spare`` more could not be had; then nobody is evicted for nothing.
         """
-        idle = [s for s in self if not s.busy and s.table.blocks]
-        if self.pool.free + self._freed_by(idle) < blocks:
+        holders = [session for session in victims if session.table.blocks]
+        if self.pool.free + self._freed_by(holders) < blocks + spare:
             return False
         while self.pool.free < blocks:
-            self.drop(idle.pop(0).session_id)
+            self.drop(holders.pop(0).session_id)
             self.evictions += 1
         return True
 

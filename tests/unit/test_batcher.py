@@ -14,6 +14,7 @@ from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine
 from outrider.inference.packed import PackedPass
 from outrider.inference.program import Done, More
+from outrider.inference.stream import Stream
 from tests.unit.scripted import ScriptedRunner, Steps, claim_of, continuation, next_token
 
 PROMPT = (3, 1, 4, 1, 5)
@@ -222,3 +223,25 @@ async def test_idle_sessions_age_out_although_other_sessions_keep_the_engine_bus
     await asyncio.gather(busy, return_exceptions=True)
     assert still_busy
     assert gone
+
+
+async def test_a_session_that_waits_for_room_starts_when_the_stream_in_its_way_ends() -> None:
+    """While nothing can run the thread sleeps; the end of a stream wakes it."""
+    runner = ScriptedRunner(num_blocks=4)
+    async with started(runner) as (batcher, engine):
+        first, second = Stream(), Stream()
+        await batcher.run("a", claim_of([1] * 12), Steps(), stream=first)
+        waiting = asyncio.create_task(batcher.run("b", claim_of([2] * 12), Steps(), stream=second))
+        await until(lambda: second.waiting_since is not None)
+        assert not waiting.done()
+        batcher.end(first)
+        assert (await asyncio.wait_for(waiting, 10)).result == [next_token([2] * 12)]
+        assert engine.sessions.get("a") is None
+
+
+async def test_ending_a_stream_of_a_closed_batcher_is_nothing() -> None:
+    async with started(ScriptedRunner()) as (batcher, _):
+        pass
+    stream = Stream()
+    batcher.end(stream)
+    assert not stream.open

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.errors import Cancelled, InvalidArgument, OutriderError, ResourceExhausted, Unavailable
+from outrider.errors import Cancelled, InvalidArgument, OutriderError, Unavailable
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
 from outrider.inference.program import Done, More
 from outrider.inference.schedule import RowBudget
@@ -227,7 +227,7 @@ def test_a_round_whose_session_is_the_only_idle_one_does_not_evict_itself() -> N
 
 def test_a_round_that_can_never_fit_is_refused_at_once() -> None:
     engine = Engine(ScriptedRunner(num_blocks=4))
-    assert isinstance(run(engine, "a", claim_of([1] * 17)).error, ResourceExhausted)
+    assert isinstance(run(engine, "a", claim_of([1] * 17)).error, InvalidArgument)
     assert len(engine.sessions) == 0
 
 

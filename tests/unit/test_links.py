@@ -151,3 +151,27 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
         with pytest.raises(Unavailable, match="is away: gone"):
             await link.verify(0, CLAIM, (), INVALID_SPAN)
     assert (member._not_before, member.reason) == (before, "gone")
+
+
+async def test_a_target_without_room_refuses_a_new_answer_with_its_delay() -> None:
+    member, channel = await ready(raising(ResourceExhausted("full", retry_after_s=3.0)))
+    with pytest.raises(ResourceExhausted, match="full") as caught:
+        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN)
+    assert (caught.value.retry_after_s, len(channel.call.sent), member.state) == (3.0, 1, State.READY)
+
+
+async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("orchestrator.links._NO_ROOM_S", 0.0)
+    answers = [raising(ResourceExhausted("full")), raising(ResourceExhausted("full")), verdict(verdict=judged(1))]
+    member, channel = await ready(lambda request: answers.pop(0)(request))
+    answer = await TargetLink(member, options(), patience_s=5.0).verify(7, CLAIM, BLOCK, INVALID_SPAN)
+    assert isinstance(answer, Verdict)
+    assert (len(channel.call.sent), member.state) == (3, State.READY)
+
+
+async def test_patience_with_a_target_that_never_has_room_ends() -> None:
+    member, _ = await ready(raising(ResourceExhausted("full")))
+    with pytest.raises(ResourceExhausted):
+        await TargetLink(member, options(), patience_s=0.0).verify(7, CLAIM, BLOCK, INVALID_SPAN)

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from outrider.inference.kv_cache import BlockPool, BlockTable, check_integrity
 from outrider.inference.prefix_cache import PrefixIndex, block_key, keys_of, root_key
 from outrider.inference.sessions import Session, SessionStore
+from tests.unit.test_sessions import obtain, share
 
 BLOCK = 4
 TOTAL = 10
@@ -68,10 +69,10 @@ def test_a_freed_prefix_is_found_until_somebody_needs_its_room() -> None:
     filled(pool, list(range(8))).truncate(0)
     assert (pool.free, pool.cached) == (4, 2)
     again = Session("t", BlockTable(pool, BLOCK), root_key(""))
-    assert again.share(list(range(9))) == 8
+    assert share(again, list(range(9))) == 8
     again.truncate(0)
     pool.release(pool.allocate(4))
-    assert again.share(list(range(9))) == 0
+    assert share(again, list(range(9))) == 0
 
 
 def test_blocks_without_a_prefix_go_first_and_then_the_end_of_the_oldest_prefix() -> None:
@@ -80,32 +81,32 @@ def test_blocks_without_a_prefix_go_first_and_then_the_end_of_the_oldest_prefix(
         filled(pool, list(tokens)).truncate(0)
     pool.allocate(3)
     fresh = Session("t", BlockTable(pool, BLOCK), root_key(""))
-    assert fresh.share(list(range(9))) == 4
+    assert share(fresh, list(range(9))) == 4
     fresh.truncate(0)
-    assert fresh.share(list(range(100, 109))) == 8
+    assert share(fresh, list(range(100, 109))) == 8
 
 
 def test_a_prefix_of_another_tenant_is_never_found() -> None:
     pool = BlockPool(8)
     filled(pool, list(range(8)), "red")
     for tenant, found in (("blue", 0), ("", 0), ("red", 8)):
-        assert Session("t", BlockTable(pool, BLOCK), root_key(tenant)).share(list(range(9))) == found
+        assert share(Session("t", BlockTable(pool, BLOCK), root_key(tenant)), list(range(9))) == found
 
 
 @pytest.mark.parametrize(("tokens", "found"), [(8, 4), (9, 8), (4, 0), (5, 4), (3, 0)])
 def test_the_last_token_is_never_found_because_its_logits_are_wanted(tokens: int, found: int) -> None:
     pool = BlockPool(8)
     filled(pool, list(range(12)))
-    assert Session("t", BlockTable(pool, BLOCK), root_key("")).share(list(range(tokens))) == found
+    assert share(Session("t", BlockTable(pool, BLOCK), root_key("")), list(range(tokens))) == found
 
 
 def test_a_session_goes_on_with_shared_blocks_at_a_border_only() -> None:
     pool = BlockPool(12)
     filled(pool, list(range(12)))
     other = filled(pool, [*range(4), 9, 9])
-    assert other.share(list(range(4, 12))) == 0
+    assert share(other, list(range(4, 12))) == 0
     other.truncate(4)
-    assert other.share(list(range(4, 12))) == 4
+    assert share(other, list(range(4, 12))) == 4
 
 
 def test_a_block_that_is_cut_and_written_again_loses_its_key() -> None:
@@ -158,13 +159,13 @@ class PrefixMachine(RuleBasedStateMachine):
     def round(self, name: str, tenant: str, cut: int, tokens: list[int], guesses: int, keep: int) -> None:
         """Cut to a prefix, share, reserve, write what is left and some guesses, keep some of the guesses."""
         self.clock += 1
-        session = self.store.obtain(f"{tenant}/{name}", self.clock, tenant)
+        session = obtain(self.store, f"{tenant}/{name}", self.clock, tenant)
         session.truncate(min(cut, len(session.log)))
         session.busy = True
         wanted = len(session.log) + len(tokens) + guesses
-        shared = session.share(tokens)
+        shared = share(session, tokens)
         assert shared < len(tokens)
-        if self.store.make_room(session.table.missing(wanted)):
+        if self.store.make_room(session.table.missing(wanted), [s for s in self.store if not s.busy]):
             for source, target in session.table.reserve(wanted):
                 self.memory[target] = list(self.memory[source])
             self._write(session, tenant, tokens[shared:])

@@ -4,6 +4,7 @@ import pytest
 
 from outrider.inference.kv_cache import BlockPool
 from outrider.inference.sessions import Session, SessionStore
+from outrider.inference.stream import Stream
 
 BLOCK = 4
 
@@ -12,7 +13,7 @@ def store_with(*names: str, blocks: int = 8, ttl_s: float = 10.0) -> SessionStor
     """Sessions of one block each, used in this order at seconds 0, 1, 2..."""
     store = SessionStore(BlockPool(blocks), BLOCK, ttl_s)
     for second, name in enumerate(names):
-        fill(store.obtain(name, float(second)), 3)
+        fill(obtain(store, name, float(second)), 3)
     return store
 
 
@@ -22,6 +23,25 @@ def fill(session: Session, count: int) -> None:
     session.log.extend(range(count))
 
 
+def obtain(store: SessionStore, name: str, now: float, tenant: str = "") -> Session:
+    """The session, new when unknown, used now."""
+    session = store.get(name) or store.blank(name, tenant)
+    store.touch(session, now)
+    return session
+
+
+def share(session: Session, tokens: list[int]) -> int:
+    """Take over the blocks of others that hold the first of these tokens, as the admission does."""
+    keys = session.keys_after(tokens)
+    blocks = session.table.find(keys)
+    session.table.adopt(blocks)
+    return session.note_shared(tokens, keys[: len(blocks)])
+
+
+def idle(store: SessionStore) -> list[Session]:
+    return [session for session in store if not session.busy]
+
+
 def names(store: SessionStore) -> list[str]:
     return [session.session_id for session in store]
 
@@ -29,7 +49,7 @@ def names(store: SessionStore) -> list[str]:
 def test_a_session_is_new_once_and_then_the_same() -> None:
     store = store_with()
     assert store.get("a") is None
-    assert store.obtain("a", 0.0) is store.obtain("a", 1.0) is store.get("a")
+    assert obtain(store, "a", 0.0) is obtain(store, "a", 1.0) is store.get("a")
 
 
 def test_idle_sessions_expire_at_their_time_to_live() -> None:
@@ -43,52 +63,52 @@ def test_idle_sessions_expire_at_their_time_to_live() -> None:
 
 def test_using_a_session_renews_it() -> None:
     store = store_with("a", "b", ttl_s=10.0)
-    store.obtain("a", 9.0)
+    obtain(store, "a", 9.0)
     store.expire(15.0)
     assert names(store) == ["a"]
 
 
 def test_a_busy_session_never_expires() -> None:
     store = store_with("a", "b")
-    store.obtain("a", 0.0).busy = True
+    obtain(store, "a", 0.0).busy = True
     store.expire(1e9)
     assert names(store) == ["a"]
 
 
 def test_eviction_takes_the_least_recently_used_and_no_more_than_needed() -> None:
     store = store_with("a", "b", "c", "d", blocks=5)
-    store.obtain("a", 9.0)
-    assert store.make_room(2)
+    obtain(store, "a", 9.0)
+    assert store.make_room(2, idle(store))
     assert names(store) == ["c", "d", "a"]
     assert store.evictions == 1
 
 
 def test_a_busy_session_is_never_evicted() -> None:
     store = store_with("a", "b", "c", blocks=3)
-    store.obtain("a", 0.0).busy = True
-    assert store.make_room(2)
+    obtain(store, "a", 0.0).busy = True
+    assert store.make_room(2, idle(store))
     assert names(store) == ["a"]
-    assert not store.make_room(3)
+    assert not store.make_room(3, idle(store))
     assert names(store) == ["a"]
 
 
 def test_nobody_is_evicted_when_it_would_not_make_enough_room() -> None:
     store = store_with("a", "b", "c", blocks=3)
-    store.obtain("a", 0.0).busy = True
-    assert not store.make_room(3)
+    obtain(store, "a", 0.0).busy = True
+    assert not store.make_room(3, idle(store))
     assert (sorted(names(store)), store.evictions) == (["a", "b", "c"], 0)
 
 
 def test_nothing_is_evicted_while_there_is_room() -> None:
     store = store_with("a", "b", blocks=8)
-    assert store.make_room(6)
+    assert store.make_room(6, idle(store))
     assert (names(store), store.evictions) == (["a", "b"], 0)
 
 
 def test_a_session_without_blocks_is_not_evicted_for_nothing() -> None:
     store = store_with("a", blocks=1)
-    store.obtain("empty", 0.0)
-    assert store.make_room(1)
+    obtain(store, "empty", 0.0)
+    assert store.make_room(1, idle(store))
     assert names(store) == ["empty"]
 
 
@@ -102,15 +122,47 @@ def test_dropping_frees_the_blocks_and_tells_whether_it_was_known() -> None:
 def test_integrity_covers_lengths_too() -> None:
     store = store_with("a", "b")
     store.check_integrity()
-    store.obtain("a", 0.0).log.extend([1])
+    obtain(store, "a", 0.0).log.extend([1])
     with pytest.raises(AssertionError, match="session a: 4 tokens, 3 cached"):
         store.check_integrity()
 
 
 def test_truncating_a_session_cuts_tokens_and_cache_alike() -> None:
     store = store_with()
-    session = store.obtain("a", 0.0)
+    session = obtain(store, "a", 0.0)
     fill(session, 9)
     session.truncate(4)
     store.check_integrity()
     assert (len(session.log), session.table.length, len(session.table.blocks)) == (4, 4, 1)
+
+
+def test_room_to_spare_must_be_there_but_is_not_made() -> None:
+    store = store_with("a", "b", "c", blocks=4)
+    assert not store.make_room(2, idle(store)[:1], spare=1)
+    assert store.make_room(1, idle(store)[:1], spare=1)
+    assert (names(store), store.evictions) == (["a", "b", "c"], 0)
+
+
+@pytest.mark.parametrize(
+    ("stream", "busy", "running"),
+    [
+        (None, True, False),
+        (Stream(), False, True),
+        (Stream(open=False), False, False),
+        (Stream(open=False), True, False),
+    ],
+)
+def test_a_session_runs_while_the_stream_that_it_came_by_is_open(
+    stream: Stream | None, busy: bool, running: bool
+) -> None:
+    session = obtain(store_with(), "a", 5.0)
+    session.stream, session.busy = stream, busy
+    assert session.running(since=4.0) is running
+
+
+def test_a_stream_that_has_been_silent_for_long_runs_only_while_it_has_a_round() -> None:
+    session = obtain(store_with(), "a", 5.0)
+    session.stream = Stream()
+    assert not session.running(since=6.0)
+    session.busy = True
+    assert session.running(since=6.0)

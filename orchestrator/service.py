@@ -147,9 +147,11 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     async def _fitting_prompt(self, turn: Turn, conversation: Conversation, facts: ReplicaFacts) -> list[int]:
         """The turn's prompt, tokenized beside the event loop: a long text takes longer than other rounds can wait."""
         prompt = await asyncio.to_thread(prompt_tokens, conversation, turn.input, self._tokenizer)
-        most = min(facts.max_positions, facts.kv_capacity_tokens) - 1
-        if len(prompt) > most:
-            raise InvalidArgument(turn.input.field, f"has {len(prompt)} tokens with its history, at most {most} fit")
+        most = min(facts.max_positions, facts.kv_capacity_tokens)
+        if len(prompt) >= most:
+            limits = f"{facts.max_positions} positions and a KV cache of {facts.kv_capacity_tokens} tokens"
+            words = f"has {len(prompt)} tokens with its history, at most {most - 1} fit beside one token of an answer"
+            raise InvalidArgument(turn.input.field, f"{words} (the target has {limits})")
         return prompt
 
     def _prepare(

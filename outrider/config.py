@@ -27,6 +27,16 @@ def parse_bytes(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].upper()]
 
 
+def parse_budget(text: str) -> int:
+    """Like ``parse_bytes``; 0 for "auto"."""
+    if text.strip().lower() == "auto":
+        return 0
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise ValueError(f"auto or {error}") from None
+
+
 def _parse_bool(text: str) -> bool:
     try:
         return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
@@ -105,8 +115,8 @@ class ReplicaConfig:
     """Data type of weights and cache."""
     device: str = setting("cpu")
     """Torch device."""
-    kv_bytes: int = setting(1 << 30, parse=parse_bytes)
-    """Size of the KV cache."""
+    kv_bytes: int = setting(0, parse=parse_budget)
+    """Size of the KV cache. 0 (``auto``) takes a share of what is free once the weights are loaded."""
     session_ttl_s: float = setting(900.0, least=0.1)
     """Seconds after which an idle session's cache is dropped."""
     max_draft_tokens: int = setting(16, least=1, most=64)

@@ -25,9 +25,6 @@ _SPIN_COUNT = "20000"
 pass takes a core from the other model (measured: a fifth of the speed of speculation on 2 cores)."""
 
 
-_KV_BYTES = {"target": "1GiB", "draft": "256MiB"}
-
-
 class StackError(RuntimeError):
     """A service did not come up, or ended by itself. The message holds the end of its log."""
 
@@ -147,7 +144,7 @@ def services(options: StackOptions) -> list[Service]:
             address[name],
             options.logs / f"{name}.log",
             {"OUTRIDER_MODEL": model, "OUTRIDER_LISTEN": address[name]},
-            {"GOMP_SPINCOUNT": _SPIN_COUNT, "OUTRIDER_KV_BYTES": _KV_BYTES[name]},
+            {"GOMP_SPINCOUNT": _SPIN_COUNT},
         )
         for name, model in models.items()
     ]

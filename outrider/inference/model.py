@@ -18,6 +18,7 @@ from outrider.errors import IncompatibleReplica
 from outrider.inference.attention import CpuKernel, Kernel, PagedAttention, TorchKernel
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore
 from outrider.inference.linear import can_pack, pack_linears
+from outrider.inference.memory import choose_kv_bytes
 from outrider.inference.packed import PackedPass
 from outrider.inference.probe import attention_layers
 
@@ -28,8 +29,8 @@ _names = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """What to load and where: path or hub id, dtype, device, KV budget in bytes, and whether code of the
-    model's repository may run."""
+    """What to load and where: path or hub id, dtype, device, KV budget in bytes (0 measures what is free once
+    the weights are loaded), and whether code of the model's repository may run."""
 
     model: str
     dtype: str = "bfloat16"
@@ -94,9 +95,12 @@ class ModelRunner:
 
     def _affordable_blocks(self, dtype: torch.dtype) -> int:
         per_block = sum(layer.bytes_per_block(dtype) for layer in self.layers)
-        blocks = self.options.kv_bytes // per_block
+        budget = self.options.kv_bytes
+        if budget == 0:
+            budget = choose_kv_bytes(self.device, -(-_max_positions(self._model.config) // BLOCK_SIZE) * per_block)
+        blocks = budget // per_block
         if blocks < _LEAST_BLOCKS:
-            words = f"a KV budget of {self.options.kv_bytes} bytes is less than {_LEAST_BLOCKS} blocks of {per_block}"
+            words = f"a KV budget of {budget} bytes is less than {_LEAST_BLOCKS} blocks of {per_block}"
             raise IncompatibleReplica(words)
         return blocks
 

@@ -63,7 +63,7 @@ def test_other_variables_are_not_looked_at() -> None:
     ("variable", "value", "words"),
     [
         ("OUTRIDER_DTYPE", "int8", "must be one of bfloat16, float32, float16"),
-        ("OUTRIDER_KV_BYTES", "lots", "must be a size"),
+        ("OUTRIDER_KV_BYTES", "lots", "must be auto or a size"),
         ("OUTRIDER_SESSION_TTL_S", "soon", "must be a number"),
         ("OUTRIDER_SESSION_TTL_S", "0", "must be at least 0.1"),
         ("OUTRIDER_SESSION_TTL_S", "nan", "must be a number"),
@@ -117,3 +117,9 @@ def test_both_ends_of_bounds_are_allowed() -> None:
 def test_configurations_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         ReplicaConfig("folder").model = "other"  # type: ignore[misc]
+
+
+def test_the_kv_budget_is_a_size_or_auto_and_auto_by_default() -> None:
+    for text, size in (("auto", 0), (" AUTO ", 0), ("2GiB", 2 << 30)):
+        assert load(ReplicaConfig, {"OUTRIDER_MODEL": "m", "OUTRIDER_KV_BYTES": text}).kv_bytes == size
+    assert load(ReplicaConfig, {"OUTRIDER_MODEL": "m"}).kv_bytes == 0

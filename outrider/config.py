@@ -123,6 +123,9 @@ class ReplicaConfig:
     """Most draft tokens in a round."""
     max_rows: int = setting(256, least=64, most=8192)
     """Most rows of a forward pass; prompts are cut into chunks of it."""
+    chunk_rows: int = setting(0, least=0, most=8192)
+    """Prompt rows that join a pass while other sessions are in the middle of an answer. 0 measures how many keep
+    such a pass within three times one without them."""
     threads: int = setting(0, least=0, most=1024)
     """Threads of a forward pass. 0 takes the cores that the cgroup grants."""
     max_waiting: int = setting(64, least=0)

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from outrider.errors import Cancelled, OutriderError
-from outrider.inference.admission import Admission, AdmissionLimits
+from outrider.inference.admission import STALLED_S, Admission, AdmissionLimits
 from outrider.inference.job import Job, Outcome
 from outrider.inference.kv_cache import BlockPool
+from outrider.inference.pace import Pace
 from outrider.inference.packed import Segment, pack
 from outrider.inference.program import Done, Runner
-from outrider.inference.schedule import RowBudget, rows_per_job
+from outrider.inference.schedule import RowBudget, Shape, rows_per_job
 from outrider.inference.sessions import SessionStore
 from outrider.wire import LoadFacts
 
@@ -28,11 +29,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Time to live of idle sessions in seconds, the rows of a pass, and who may wait for memory."""
+    """Time to live of idle sessions in seconds, the rows of a pass, who may wait for memory, and the rows of a
+    prompt that join a pass beside running sessions (0: as many as the measured passes say)."""
 
     session_ttl_s: float = 900.0
     budget: RowBudget = field(default_factory=RowBudget)
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    chunk_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Engine:
         self.sessions = SessionStore(self.pool, runner.block_size, self._options.session_ttl_s)
         self._queried = self._hits = 0
         self._admission = Admission(self.sessions, runner.max_positions, runner.copy_blocks, self._options.admission)
+        self._pace = Pace()
         self._running: list[Job] = []
 
     @property
@@ -149,9 +153,22 @@ class Engine:
 
     def _plan(self) -> list[tuple[Job, int]]:
         """Jobs of the next pass and how many rows each gets."""
-        shapes = [(len(job.pending), job.wanted) for job in self._running]
-        rows = rows_per_job(shapes, self._options.budget)
+        shapes = [job.shape for job in self._running]
+        rows = rows_per_job(shapes, self._options.budget, self._chunk(shapes))
         return [(job, count) for job, count in zip(self._running, rows, strict=True) if count]
+
+    def _chunk(self, shapes: Sequence[Shape]) -> int:
+        """Most prompt rows of the next pass: fewer when others are in the middle of an answer."""
+        budget = self._options.budget
+        steps = [shape.pending for shape in shapes if shape.short(budget)]
+        if len(steps) == len(shapes):
+            return budget.rows
+        prompts = {job.session_id for job, shape in zip(self._running, shapes, strict=True) if not shape.short(budget)}
+        others = self.sessions.served(self._clock() - STALLED_S) - prompts
+        if not others and not steps:
+            return budget.rows
+        chunk = self._options.chunk_rows or self._pace.chunk(max(sum(steps), len(others)), budget.rows)
+        return min(chunk, budget.rows)
 
     def _run(self, planned: Sequence[tuple[Job, int]]) -> torch.Tensor:
         segments = []
@@ -170,6 +187,7 @@ class Engine:
 
     def _note_pass(self, planned: Sequence[tuple[Job, int]], wall_ns: int, seconds: float) -> None:
         rows = sum(count for _, count in planned)
+        self._pace.note(rows, seconds)
         for job, _ in planned:
             job.forward_s += seconds
             job.passes += 1
@@ -202,6 +220,7 @@ class Engine:
             return
         if isinstance(step, Done):
             self._finish(job, step.keep)
+            job.stream.served = True
             job.deliver(Outcome(step.result, step.keep, job.timings()))
         else:
             job.pending = list(step.tokens)

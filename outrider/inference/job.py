@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outrider.inference.program import Program
+from outrider.inference.schedule import Shape
 from outrider.inference.sessions import Session
 from outrider.inference.stream import Stream
 from outrider.tokens import CacheMiss, Claim
@@ -55,6 +56,11 @@ class Job:
     def final_length(self) -> int:
         """Longest that the session can become in this round."""
         return self.claim.end + len(self.program.tail) + self.program.growth
+
+    @property
+    def shape(self) -> Shape:
+        """What the schedule sees of it."""
+        return Shape(len(self.pending), self.wanted, self.stream.served or self.stream.resumed)
 
     def timings(self) -> RoundTimings:
         """What the clock shows."""

@@ -100,7 +100,7 @@ def _load(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
 def engine_options(config: ReplicaConfig) -> EngineOptions:
     """What the configuration says of the engine."""
     limits = AdmissionLimits(config.max_waiting, config.queue_s)
-    return EngineOptions(config.session_ttl_s, RowBudget(config.max_rows), limits)
+    return EngineOptions(config.session_ttl_s, RowBudget(config.max_rows), limits, config.chunk_rows)
 
 
 async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:

@@ -100,6 +100,10 @@ class SessionStore:
         self._sessions[session.session_id] = session
         self._sessions.move_to_end(session.session_id)
 
+    def served(self, since: float) -> set[str]:
+        """Sessions in the middle of an answer: running, with a round behind them."""
+        return {s.session_id for s in self if s.running(since) and s.stream is not None and s.stream.served}
+
     def drop(self, session_id: str) -> bool:
         """Forget a session and free its blocks. False when it is unknown."""
         session = self._sessions.pop(session_id, None)

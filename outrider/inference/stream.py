@@ -12,7 +12,7 @@ class Stream:
     which began elsewhere (``resumed``): then it is never refused. Until its first round is served it is *new*.
 
     ``age`` is the order in which streams began to be served, the oldest first; ``waiting_since`` is set while a
-    round waits for memory, and survives the cache misses in between.
+    round waits for memory, and survives the cache misses in between; ``served`` once a round of it was completed.
     """
 
     tenant: str = ""
@@ -20,6 +20,7 @@ class Stream:
     open: bool = True
     age: int | None = None
     waiting_since: float | None = None
+    served: bool = False
 
     @property
     def new(self) -> bool:

@@ -472,3 +472,60 @@ def test_shared_blocks_do_not_count_twice_when_room_is_made() -> None:
     assert engine.pool.held == 6
     assert run(engine, "c", claim_of([7] * 32)).outcome.result == [next_token([7] * 32)]
     assert engine.sessions.evictions == 2
+
+
+PACED = EngineOptions(budget=RowBudget(rows=64, short=4, prompt_floor=8), chunk_rows=8)
+
+
+def arriving(engine: Engine) -> Inbox:
+    """A prompt of 120 tokens."""
+    return submit(engine, "prompt", claim_of([token % 7 for token in range(120)]), stream=Stream())[1]
+
+
+def test_a_prompt_beside_a_running_session_comes_in_chunks_and_every_pass_carries_the_running_one() -> None:
+    """Between two rounds of the running answer too: the pass must be short when its next round comes."""
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner, PACED)
+    stream, tokens = Stream(), list(PROMPT)
+    tokens.append(run_in(engine, stream, tokens, 0))
+    prompt = arriving(engine)
+    first = len(runner.passes)
+    while not prompt.delivered:
+        tokens.append(run_in(engine, stream, tokens, len(tokens) - 1))
+        engine.step()
+    rows = [plan.rows for plan in runner.passes[first:]]
+    assert set(rows[:-1]) <= {8, 9}
+    assert len(rows) >= 15
+
+
+def run_in(engine: Engine, stream: Stream, tokens: list[int], cached_len: int) -> int:
+    """One round of an answer; it takes one pass."""
+    _, inbox = submit(engine, "running", claim_of(tokens, cached_len), stream=stream)
+    engine.step()
+    return int(inbox.outcome.result[0])
+
+
+def test_a_prompt_takes_the_whole_budget_while_nobody_else_runs() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner, PACED)
+    arriving(engine)
+    engine.step()
+    assert runner.passes[-1].rows == 64
+    ended = Stream()
+    engine = Engine(runner, PACED)
+    run_in(engine, ended, list(PROMPT), 0)
+    ended.open = False
+    arriving(engine)
+    engine.step()
+    assert runner.passes[-1].rows == 64, "an answer that has ended is not held up by anything"
+
+
+def test_a_cancelled_prompt_leaves_between_its_chunks() -> None:
+    runner = ScriptedRunner(row_multiple=1)
+    engine = Engine(runner, PACED)
+    job, inbox = submit(engine, "prompt", claim_of([1] * 120), stream=Stream())
+    engine.step()
+    job.cancelled = True
+    assert engine.step() is False
+    assert isinstance(inbox.error, Cancelled)
+    assert (len(runner.passes), engine.pool.held) == (1, 0)

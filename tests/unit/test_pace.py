@@ -1,0 +1,73 @@
+"""The chunk beside running sessions follows the measured passes, and one odd pass changes nothing."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.inference.pace import LEAST_ROWS, STRETCH, Pace
+
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+def measured(cost: Callable[[int], float], times: int = 5) -> Pace:
+    pace = Pace()
+    for rows in SIZES:
+        for _ in range(times):
+            pace.note(rows, cost(rows))
+    return pace
+
+
+def test_without_measurements_a_chunk_is_small() -> None:
+    assert Pace().chunk(8, 256) == LEAST_ROWS
+
+
+def test_where_rows_cost_nothing_a_prompt_takes_all_it_may() -> None:
+    assert measured(lambda rows: 0.01).chunk(8, 256) == 256
+    assert measured(lambda rows: 0.01).chunk(8, 100) == 64
+
+
+def test_where_rows_cost_a_prompt_takes_what_keeps_the_pace() -> None:
+    """20 ms and 0.5 ms a row: 8 rows take 24 ms, so 72 ms hold 64 rows of a prompt and not 128."""
+    assert measured(lambda rows: 0.02 + 0.0005 * rows).chunk(8, 256) == 64
+
+
+def test_where_rows_are_all_that_costs_a_prompt_takes_least() -> None:
+    assert measured(lambda rows: 0.001 * rows).chunk(1, 256) == LEAST_ROWS
+
+
+def test_one_delayed_pass_changes_nothing() -> None:
+    pace = measured(lambda rows: 0.02 + 0.0005 * rows)
+    for rows in (8, 72):
+        pace.note(rows, 5.0)
+    assert pace.chunk(8, 256) == 64
+
+
+def test_it_follows_passes_that_become_slower() -> None:
+    """As they do when contexts grow."""
+    pace = measured(lambda rows: 0.02 + 0.0005 * rows)
+    for _ in range(15):
+        pace.note(72, 0.2)
+    assert pace.chunk(8, 256) == 32
+
+
+def test_sizes_that_were_never_measured_are_guessed_in_proportion_so_larger_ones_are_tried() -> None:
+    pace = Pace()
+    pace.note(8, 0.02)
+    assert pace.estimate(16) == pytest.approx(0.04)
+    assert pace.estimate(1) == pytest.approx(0.02)
+    pace.note(24, 0.021)
+    assert pace.chunk(8, 256) == 32, "40 rows are guessed at twice the 24 that were measured"
+
+
+@given(st.floats(1e-4, 1.0), st.floats(0.0, 1e-2), st.integers(0, 64))
+def test_a_chunk_never_costs_more_than_the_stretch_when_costs_are_a_line(
+    base: float, per_row: float, short_rows: int
+) -> None:
+    pace = measured(lambda rows: base + per_row * rows)
+    rows = pace.chunk(short_rows, 256)
+    quiet, full = pace.estimate(max(1, short_rows)), pace.estimate(short_rows + rows)
+    assert quiet is not None
+    assert full is not None
+    assert rows == LEAST_ROWS or full <= STRETCH * quiet

@@ -17,15 +17,16 @@ Shapes: T rows, H query heads, V key/value heads, D head size, N blocks of B tok
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from outrider.inference.compiled import artefacts
 
 TILE = 16
 """Query rows that share one conversion of a key block to fp32."""
 LANES = 16
 """Partial sums of a softmax row; lane = distance from the row's first key, modulo this."""
 
-_jit: Any = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+_jit = artefacts.jit
 
 _LOG2E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
@@ -41,7 +42,7 @@ _C0, _C1, _C2, _C3, _C4, _C5 = (
 
 
 @_jit
-def _row_max(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
+def row_max(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
     """Largest score of a row; any order gives the same one."""
     if row < 0 or first < 0:
         return _ZERO
@@ -61,7 +62,7 @@ def _row_max(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
 
 
 @_jit
-def _exp_row(scores: Any, bits: Any, exponents: Any, row: Any, first: Any, end: Any, highest: Any) -> None:
+def exp_row(scores: Any, bits: Any, exponents: Any, row: Any, first: Any, end: Any, highest: Any) -> None:
     """scores[row, first:end] = exp(scores - highest); ``bits`` is the int32 view of ``scores``.
 
     The powers of two wait in ``exponents``: one loop that wrote both views of the same memory could not
@@ -82,7 +83,7 @@ def _exp_row(scores: Any, bits: Any, exponents: Any, row: Any, first: Any, end: 
 
 
 @_jit
-def _row_sum(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
+def row_sum(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
     """Sum of a softmax row in LANES interleaved partial sums, then lane by lane."""
     if row < 0 or first < 0:
         return _ZERO
@@ -181,7 +182,7 @@ def write_rows(new_keys: Any, new_values: Any, keys: Any, values: Any, blocks: A
 
 
 @_jit
-def _first_key(position: Any, window: Any) -> Any:
+def first_key(position: Any, window: Any) -> Any:
     """First key that a row at a position sees."""
     return max(0, position - window + 1) if window > 0 else 0
 
@@ -202,9 +203,9 @@ def _load_queries(
 @_jit
 def _softmax_row(scores: Any, bits: Any, exponents: Any, lanes: Any, row: Any, first: Any, end: Any) -> Any:
     """Turn scores into unnormalised weights; returns their sum."""
-    highest = _row_max(scores, row, first, end, lanes)
-    _exp_row(scores, bits, exponents, row, first, end, highest)
-    return _row_sum(scores, row, first, end, lanes)
+    highest = row_max(scores, row, first, end, lanes)
+    exp_row(scores, bits, exponents, row, first, end, highest)
+    return row_sum(scores, row, first, end, lanes)
 
 
 @_jit
@@ -215,7 +216,7 @@ def _mix_block(
     block_size = values.shape[0]
     for r in range(rows * group):
         position = start + r // group
-        begin = max(_first_key(position, window) - origin, 0)
+        begin = max(first_key(position, window) - origin, 0)
         end = min(block_size, position + 1 - origin)
         if begin < end:
             _add_block(scores, r, origin, begin, end, values, sums)
@@ -255,7 +256,7 @@ def attend(
         for begin in range(0, segments[s, 1], TILE):
             row0, start = segments[s, 0] + begin, segments[s, 2] + begin
             rows = min(TILE, segments[s, 1] - begin)
-            blocks = range(_first_key(start, window) // block_size, (start + rows - 1) // block_size + 1)
+            blocks = range(first_key(start, window) // block_size, (start + rows - 1) // block_size + 1)
             for head in range(kv_heads):
                 _load_queries(queries, query_bits, scaled, row0, rows, head, group, scale, shift)
                 for block in blocks:
@@ -265,7 +266,7 @@ def attend(
                             _dot_block(scaled, r, key_block, scores, block * block_size)
                 for r in range(rows * group):
                     position = start + r // group
-                    first = _first_key(position, window)
+                    first = first_key(position, window)
                     totals[r] = _softmax_row(scores, score_bits, exponents, lanes, r, first, position + 1)
                 sums[:] = _ZERO
                 for block in blocks:

@@ -1,0 +1,46 @@
+"""The smallest pieces of the compiled pass: bfloat16 and back, and a tile of dot products by its row count."""
+
+from typing import Any
+
+import numpy as np
+
+from outrider.inference.compiled import artefacts
+from outrider.inference.compiled.intrinsics import TILE_ROWS, bits_of, dot_tile, float_of
+
+_PLACES = np.uint32(16)
+_HALF, _ONE_BIT = np.uint32(0x7FFF), np.uint32(1)
+_tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6, _tile_7, _tile_8 = (dot_tile(n + 1) for n in range(TILE_ROWS))
+
+
+@artefacts.jit
+def widen(number: Any) -> Any:
+    """bfloat16 to float32."""
+    return float_of(np.uint32(number) << _PLACES)
+
+
+@artefacts.jit
+def narrow(number: Any) -> Any:
+    """float32 to the nearest bfloat16, ties to even."""
+    bits = bits_of(number)
+    return np.uint16((bits + _HALF + ((bits >> _PLACES) & _ONE_BIT)) >> _PLACES)
+
+
+@artefacts.jit
+def dot(rows: Any, inputs: Any, stride: Any, weights: Any, pairs: Any, sums: Any) -> None:
+    """``intrinsics.dot_tile`` for 1 to TILE_ROWS rows; the number of rows selects its machine code."""
+    if rows == 8:
+        _tile_8(inputs, stride, weights, pairs, sums)
+    elif rows == 1:
+        _tile_1(inputs, stride, weights, pairs, sums)
+    elif rows == 2:
+        _tile_2(inputs, stride, weights, pairs, sums)
+    elif rows == 3:
+        _tile_3(inputs, stride, weights, pairs, sums)
+    elif rows == 4:
+        _tile_4(inputs, stride, weights, pairs, sums)
+    elif rows == 5:
+        _tile_5(inputs, stride, weights, pairs, sums)
+    elif rows == 6:
+        _tile_6(inputs, stride, weights, pairs, sums)
+    else:
+        _tile_7(inputs, stride, weights, pairs, sums)

@@ -1,16 +1,18 @@
-"""Traces: the names of spans and attributes, how context crosses a stream, and how tracing is set up.
+"""Traces and counters: their names, how context crosses a stream, and how both are set up.
 
 Tracing is off unless the standard variables ask for it (OTEL_TRACES_EXPORTER=otlp or console, or an
 OTEL_EXPORTER_OTLP_ENDPOINT). A bounded queue drops spans when the collector is away; nothing else happens.
-It does not know what a round is.
+Counters go where OTEL_METRICS_EXPORTER says (otlp or console; off by default). It does not know what a round is.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
@@ -54,6 +56,10 @@ INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
 ERROR_TYPE = "error.type"
+
+PREFIX_CACHE_QUERIES = "outrider.prefix_cache.queries"
+PREFIX_CACHE_HITS = "outrider.prefix_cache.hits"
+EVICTIONS = "outrider.kv_cache.evictions"
 
 _MAX_LINKS = 128
 _EXPORT_TIMEOUT_S = 2
@@ -137,18 +143,43 @@ def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
     return None
 
 
+def _metric_exporter(environment: Mapping[str, str]) -> MetricExporter | None:
+    chosen = environment.get("OTEL_METRICS_EXPORTER", "none")
+    if chosen == "console":
+        return ConsoleMetricExporter()
+    if chosen == "otlp":
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+
+        return OTLPMetricExporter(timeout=_EXPORT_TIMEOUT_S)
+    if chosen not in ("", "none"):
+        raise ValueError(f"OTEL_METRICS_EXPORTER={chosen!r}: must be otlp, console or none")
+    return None
+
+
 def start(service: str, environment: Mapping[str, str]) -> None:
-    """Install the exporter that the environment asks for, if any. Call once per process."""
-    exporter = _exporter(environment)
-    if exporter is None:
-        return
-    provider = TracerProvider(resource=Resource.create({"service.name": f"outrider-{service}"}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000))
-    trace.set_tracer_provider(provider)
+    """Install the exporters that the environment asks for, if any. Call once per process."""
+    resource = Resource.create({"service.name": f"outrider-{service}"})
+    exporter, metric_exporter = _exporter(environment), _metric_exporter(environment)
+    if exporter is not None:
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000))
+        trace.set_tracer_provider(provider)
+    if metric_exporter is not None:
+        reader = PeriodicExportingMetricReader(metric_exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000)
+        metrics.set_meter_provider(MeterProvider([reader], resource, shutdown_on_exit=False))
+
+
+def count(name: str, unit: str, description: str, read: Callable[[], int]) -> None:
+    """Export a number that only grows; ``read`` is called, from another thread, whenever one is exported."""
+
+    def observe(options: Any) -> list[metrics.Observation]:
+        return [metrics.Observation(read())]
+
+    metrics.get_meter("outrider").create_observable_counter(name, [observe], unit, description)
 
 
 def flush() -> None:
-    """Give the last spans a bounded time to leave."""
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, TracerProvider):
-        provider.force_flush(_FLUSH_MS)
+    """Give the last spans and counters a bounded time to leave."""
+    for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
+        if isinstance(provider, TracerProvider | MeterProvider):
+            provider.force_flush(_FLUSH_MS)

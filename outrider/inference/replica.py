@@ -116,8 +116,17 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     batcher = Batcher()
     engine = await batcher.start(build)
     replica = Replica(described[0], engine, batcher)
+    _export_counters(engine)
     _log_loaded(replica.facts, time.monotonic() - started)
     return replica
+
+
+def _export_counters(engine: Engine) -> None:
+    """What vLLM calls prefix_cache_queries and prefix_cache_hits, in tokens, and the sessions evicted."""
+    load, count = engine.load, telemetry.count
+    count(telemetry.PREFIX_CACHE_QUERIES, "{token}", "Looked up", lambda: load().prefix_cache_queries)
+    count(telemetry.PREFIX_CACHE_HITS, "{token}", "Found, so not computed", lambda: load().prefix_cache_hits)
+    count(telemetry.EVICTIONS, "{session}", "Lost their cache to others", lambda: engine.sessions.evictions)
 
 
 def _log_loaded(facts: ReplicaFacts, seconds: float) -> None:

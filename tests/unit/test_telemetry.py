@@ -155,3 +155,21 @@ def test_a_served_round_is_described(result: object, missed: bool) -> None:
 
 def test_flushing_without_tracing_is_nothing() -> None:
     telemetry.flush()
+
+
+def test_counters_leave_when_asked_for_and_an_unknown_exporter_is_refused() -> None:
+    program = (
+        "from outrider import telemetry\n"
+        "telemetry.start('target', {'OTEL_METRICS_EXPORTER': 'console'})\n"
+        "telemetry.count(telemetry.PREFIX_CACHE_HITS, '{token}', 'Found', lambda: 41)\n"
+        "telemetry.flush()\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert '"outrider.prefix_cache.hits"' in printed
+    assert '"value": 41' in printed
+    with pytest.raises(ValueError, match="OTEL_METRICS_EXPORTER='carrier pigeon'"):
+        telemetry.start("target", {"OTEL_METRICS_EXPORTER": "carrier pigeon"})
+
+
+def test_counters_without_an_exporter_cost_nothing_and_are_no_error() -> None:
+    telemetry.count(telemetry.PREFIX_CACHE_HITS, "{token}", "Found", lambda: 1)

@@ -10,6 +10,7 @@ from typing import Any
 
 from draft_service.service import NAME, DraftService
 from outrider import telemetry
+from outrider.config import DraftConfig
 from outrider.inference.process import main
 from outrider.inference.replica import Replica
 from outrider.v1.draft_pb2_grpc import add_DraftServiceServicer_to_server
@@ -21,4 +22,4 @@ def _attach(replica: Replica, server: Any) -> None:
 
 if __name__ == "__main__":
     environment = {"OUTRIDER_QUEUE_S": "0.2", **os.environ}
-    sys.exit(main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, environment))
+    sys.exit(main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, environment, DraftConfig))

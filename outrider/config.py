@@ -128,6 +128,9 @@ class ReplicaConfig:
     such a pass within three times one without them."""
     threads: int = setting(0, least=0, most=1024)
     """Threads of a forward pass. 0 takes the cores that the cgroup grants."""
+    compile: str = setting("auto", choices=("off", "auto", "on"))
+    """The compiled pass: ``auto`` uses it as soon as its machine code is there and never waits for that,
+    ``on`` builds it before serving and refuses a model that has none, ``off`` runs transformers' modules."""
     max_waiting: int = setting(64, least=0)
     """Most new sessions that wait for room in the KV cache; further ones are refused with RESOURCE_EXHAUSTED."""
     queue_s: float = setting(30.0, least=0.0)
@@ -144,3 +147,11 @@ class ReplicaConfig:
             raise ConfigError(
                 f"{PREFIX}MAX_DRAFT_TOKENS={self.max_draft_tokens}: must be below {PREFIX}MAX_ROWS={self.max_rows}"
             )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DraftConfig(ReplicaConfig):
+    """Settings of a draft replica."""
+
+    draft_vocab: str = setting("")
+    """Path of a .npy file of token ids that the draft's head is cut to; empty keeps all. The text stays the same."""

@@ -26,7 +26,7 @@ TILE = 16
 LANES = 16
 """Partial sums of a softmax row; lane = distance from the row's first key, modulo this."""
 
-_jit = artefacts.jit
+_jit: Any = artefacts.jit
 
 _LOG2E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)

@@ -1,7 +1,8 @@
 """The start-up check of design I1: does a position get the same bits however many rows share its pass?
 
 It runs the path that is really built. The check is also the calibration: rows are padded to the smallest
-multiple for which it holds (2 with packed linears on a CPU). It does not know why a path differs.
+multiple for which it holds (1 in the compiled pass, 2 with packed linears on a CPU). It does not know why a
+path differs.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import torch
 from outrider.inference.model import ModelRunner
 from outrider.inference.packed import Segment, pack
 
-MULTIPLES = (2, 4, 8, 16, 32)
+MULTIPLES = (1, 2, 4, 8, 16, 32)
 _ROWS = 40
 _CHUNKS = (1, 2, 5, 8, 13, 32)
 _PASSES = 2
@@ -41,7 +42,7 @@ def logits_in_chunks(
             segments.insert(0, Segment(list(tokens[:beside]), 0, other, 1))
         logits = runner.forward(pack(segments, runner.block_size, runner.row_multiple))
         skip = 1 if beside else 0
-        parts.append(logits[skip : skip + len(part)])
+        parts.append(logits[skip : skip + len(part)].clone())  # they are valid until the next pass
     return torch.cat(parts)
 
 

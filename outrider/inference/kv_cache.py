@@ -60,6 +60,11 @@ class BlockPool:
         self.prefixes.forget(block)
         return block
 
+    def forget_prefixes(self) -> None:
+        """Free blocks hold nothing that anybody may find any more."""
+        while self._cached:
+            self._empty.append(self._give_up())
+
     def share(self, blocks: Iterable[int]) -> None:
         """Count one more holder for each block, which somebody holds or a prefix keeps."""
         for block in blocks:

@@ -29,15 +29,30 @@ class KVStore:
     """Keys [N, V, D, B] and values [N, V, B, D] of every layer, allocated once."""
 
     def __init__(self, layers: Sequence[LayerShape], num_blocks: int, dtype: torch.dtype, device: torch.device) -> None:
-        self.keys = [
-            torch.zeros(num_blocks, s.kv_heads, s.head_dim, BLOCK_SIZE, dtype=dtype, device=device) for s in layers
-        ]
-        self.values = [
-            torch.zeros(num_blocks, s.kv_heads, BLOCK_SIZE, s.head_dim, dtype=dtype, device=device) for s in layers
-        ]
+        shapes = [(num_blocks, s.kv_heads, s.head_dim, BLOCK_SIZE) for s in layers]
+        self.keys = self._allocate(shapes, dtype, device)
+        self.values = self._allocate([(n, v, b, d) for n, v, d, b in shapes], dtype, device)
+
+    @staticmethod
+    def _allocate(shapes: Sequence[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> list[torch.Tensor]:
+        """One tensor per layer; of equal layers they lie in one piece. Filled, so that every page is really there."""
+        if len(set(shapes)) == 1:
+            return list(torch.empty(len(shapes), *shapes[0], dtype=dtype, device=device).zero_())
+        return [torch.empty(shape, dtype=dtype, device=device).zero_() for shape in shapes]
+
+    @property
+    def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys [L, N, V, D, B] and values [L, N, V, B, D] of equal layers in one piece."""
+        return _joined(self.keys), _joined(self.values)
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy whole blocks (from, to) in every layer."""
         for source, target in copies:
             for cache in (*self.keys, *self.values):
                 cache[target].copy_(cache[source])
+
+
+def _joined(layers: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The one tensor that layers in one piece are parts of."""
+    first = layers[0]
+    return torch.as_strided(first, (len(layers), *first.shape), (first.numel(), *first.stride()))

@@ -4,27 +4,30 @@ It knows torch and transformers; it does not know sessions, sampling or scheduli
 the model and the tensors of its KV cache and is called by one thread only.
 """
 
-import itertools
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from outrider.errors import IncompatibleReplica
-from outrider.inference.attention import CpuKernel, Kernel, PagedAttention, TorchKernel
+from outrider.inference.compiled import artefacts, weights
+from outrider.inference.compiled.build import EVERYTHING, build
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore
-from outrider.inference.linear import can_pack, pack_linears
 from outrider.inference.memory import choose_kv_bytes
-from outrider.inference.packed import PackedPass
+from outrider.inference.packed import PackedPass, Segment, pack
+from outrider.inference.paths import CompiledPath, EagerPath, Hook
+from outrider.inference.paths import Path as PassPath
 from outrider.inference.probe import attention_layers
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
 _LEAST_BLOCKS = 3  # the start-up check runs two sessions side by side
-_names = itertools.count()
+_SANE = 0.3  # relative difference of the logits of two right implementations in bfloat16 is below 0.1
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class ModelOptions:
     device: str = "cpu"
     kv_bytes: int = 1 << 30
     trust_remote_code: bool = False
+    compile: str = "auto"
+    threads: int = 1
+    head_ids: tuple[int, ...] | None = None
 
 
 def _load(options: ModelOptions) -> Any:
@@ -67,7 +73,7 @@ def _max_positions(config: Any) -> int:
 
 
 class ModelRunner:
-    """A loaded model, its packed weights and its KV tensors."""
+    """A loaded model, the tensors of its KV cache, and the path that its passes take."""
 
     block_size = BLOCK_SIZE
 
@@ -75,47 +81,94 @@ class ModelRunner:
         self.options = options
         self.device = torch.device(options.device)
         dtype = DTYPES[options.dtype]
-        self._model = _load(options)
-        self._attention_name = f"outrider_{next(_names)}"
+        model = _load(options)
+        self._config = model.config
+        hook = Hook(model)
         with torch.inference_mode():
-            self.layers = attention_layers(self._model, options.model, self._register)
-        self.packed_linears = pack_linears(self._model) if can_pack(dtype, self.device) else 0
+            self.layers = attention_layers(model, options.model, hook.install)
+        self.obstacle = "it is off" if options.compile == "off" else self._obstacle(model, dtype)
         self.num_blocks = self._affordable_blocks(dtype)
         self._store = KVStore(self.layers, self.num_blocks, dtype, self.device)
-        self._attention = PagedAttention(self._kernel(dtype))
-        self._register(self._attention)
-        self.max_positions = _max_positions(self._model.config)
-        self.eos_token_ids = eos_ids(options.model, self._model.config)
-        self.logit_width = int(self._model.config.get_text_config().vocab_size)
+        self.max_positions = _max_positions(self._config)
+        self.eos_token_ids = eos_ids(options.model, self._config)
+        self.logit_width = int(self._config.get_text_config().vocab_size)
         self.row_multiple = 1
+        self._path = self._choose(model, hook)
 
-    def _register(self, function: Any) -> None:
-        AttentionInterface.register(self._attention_name, function)
-        self._model.set_attn_implementation(self._attention_name)
+    def _obstacle(self, model: Any, dtype: torch.dtype) -> str | None:
+        obstacle = weights.why_not(model, self.layers, dtype, self.device)
+        if obstacle and self.options.compile == "on":
+            raise IncompatibleReplica(f"a compiled pass was asked for: {obstacle}")
+        return obstacle
+
+    def _choose(self, model: Any, hook: Hook) -> PassPath:
+        """The compiled pass when it is possible and its machine code is there or was asked for, else modules."""
+        if self.obstacle is None:
+            if self.options.compile == "on":
+                build()
+            if artefacts.are_ready(EVERYTHING):
+                path = self._compiled(model)
+                if path is not None:
+                    return path
+        ready = self.obstacle is not None or artefacts.are_ready(EVERYTHING)
+        return EagerPath(model, hook, self.layers, self._store, self.options.head_ids, ready)
+
+    @property
+    def upgradable(self) -> bool:
+        """Whether the compiled pass would be possible and is not used, for want of its machine code."""
+        return self.obstacle is None and not isinstance(self._path, CompiledPath)
+
+    @torch.inference_mode()
+    def upgrade(self) -> bool:
+        """Go over to the compiled pass, whose machine code is there by now. The cache's content is void then."""
+        path = self._compiled(_load(self.options))
+        if path is None:
+            return False
+        self._path = path
+        return True
+
+    def _compiled(self, model: Any) -> CompiledPath | None:
+        """The compiled path, unless its logits are not those of the model; then never again."""
+        with torch.inference_mode():
+            path = CompiledPath(
+                model, self.layers, self._store, self.max_positions, self.options.head_ids, self.options.threads
+            )
+            difference = self._difference(model, path)
+        if difference < _SANE:
+            torch.set_num_threads(1)  # the passes have threads of their own; a second pool would take their cores
+            return path
+        path.close()
+        self.obstacle = f"its logits differ from the model's by {difference:.2f}"
+        log.warning("the compiled pass is not used: %s", self.obstacle)
+        if self.options.compile == "on":
+            raise IncompatibleReplica(f"a compiled pass was asked for: {self.obstacle}")
+        return None
+
+    def _difference(self, model: Any, path: CompiledPath) -> float:
+        """Relative difference between the path's logits and those of transformers alone, over a few tokens."""
+        tokens = list(range(1, min(17, self.logit_width)))
+        plan = pack([Segment(tokens, 0, [0], len(tokens))], BLOCK_SIZE, 1)
+        model.set_attn_implementation("sdpa")
+        theirs = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].float()
+        ours = path.forward(plan)
+        kept = torch.isfinite(ours)
+        return float((ours - theirs)[kept].norm() / theirs[kept].norm())
 
     def _affordable_blocks(self, dtype: torch.dtype) -> int:
         per_block = sum(layer.bytes_per_block(dtype) for layer in self.layers)
         budget = self.options.kv_bytes
         if budget == 0:
-            budget = choose_kv_bytes(self.device, -(-_max_positions(self._model.config) // BLOCK_SIZE) * per_block)
+            budget = choose_kv_bytes(self.device, -(-_max_positions(self._config) // BLOCK_SIZE) * per_block)
         blocks = budget // per_block
         if blocks < _LEAST_BLOCKS:
             words = f"a KV budget of {budget} bytes is less than {_LEAST_BLOCKS} blocks of {per_block}"
             raise IncompatibleReplica(words)
         return blocks
 
-    def _kernel(self, dtype: torch.dtype) -> Kernel:
-        self.compiled_attention = can_pack(dtype, self.device)
-        if self.compiled_attention:
-            return CpuKernel(self._store, self.layers, dtype)
-        return TorchKernel(self._store, self.layers)
-
     @property
     def path(self) -> str:
         """Code path of a pass, in words."""
-        linears = "packed linears" if self.packed_linears else "plain linears"
-        attention = "compiled attention" if self.compiled_attention else "float64 attention"
-        return f"{linears}, {attention}, rows in multiples of {self.row_multiple}"
+        return f"{self._path.words}, rows in multiples of {self.row_multiple}"
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy cache blocks (from, to), as the block tables ask for."""
@@ -123,13 +176,8 @@ class ModelRunner:
 
     @torch.inference_mode()
     def forward(self, plan: PackedPass) -> torch.Tensor:
-        """Run one packed pass. Returns fp32 logits [W, V] of its wanted rows, padding rows included."""
-        self._attention.begin(plan)
-        output = self._model(
-            input_ids=torch.from_numpy(plan.tokens)[None].to(self.device),
-            position_ids=torch.from_numpy(plan.positions)[None].to(self.device),
-            use_cache=False,
-            logits_to_keep=torch.from_numpy(plan.wanted).to(self.device),
-        )
-        logits: torch.Tensor = output.logits[0]
-        return logits.float()
+        """Run one packed pass. Returns fp32 logits [W, V] of its wanted rows, padding rows included.
+
+        They are valid until the next pass.
+        """
+        return self._path.forward(plan)

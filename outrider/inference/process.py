@@ -37,12 +37,19 @@ async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attac
     replica.batcher.close()
 
 
-def main(role: str, service_name: str, span_name: str, attach: Attach, environment: Mapping[str, str]) -> int:
+def main(
+    role: str,
+    service_name: str,
+    span_name: str,
+    attach: Attach,
+    environment: Mapping[str, str],
+    kind: type[ReplicaConfig] = ReplicaConfig,
+) -> int:
     """Run a model process until SIGTERM. Returns its exit code: 2 for a configuration that cannot work."""
     try:
         logs.start(role, environment)
         telemetry.start(role, environment)
-        uvloop.run(_serve(configuration.load(ReplicaConfig, environment), service_name, span_name, attach))
+        uvloop.run(_serve(configuration.load(kind, environment), service_name, span_name, attach))
     except (ValueError, OSError, OutriderError) as error:
         log.error("%s", error)
         return 2

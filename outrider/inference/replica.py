@@ -4,18 +4,21 @@ It loads, checks and describes the model and starts the engine's thread. It does
 it is, nor protobuf.
 """
 
+import asyncio
 import dataclasses
 import logging
 import platform
 import secrets
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from outrider import telemetry
-from outrider.config import ReplicaConfig
+from outrider.config import DraftConfig, ReplicaConfig
 from outrider.inference.admission import AdmissionLimits
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
@@ -28,25 +31,28 @@ from outrider.tokenizer import Tokenizer
 from outrider.wire import Numerics, ReplicaFacts
 
 log = logging.getLogger(__name__)
+_UPGRADE_POLL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Replica:
-    """A loaded model with its engine. ``facts`` holds what does not change while the process lives."""
+    """A loaded model with its engine. ``facts`` changes once at most: when passes go over to machine code that was
+    built meanwhile."""
 
     facts: ReplicaFacts
     engine: Engine
     batcher: Batcher
+    upgrading: asyncio.Task[None] | None = None
 
     def current_facts(self) -> ReplicaFacts:
         """The facts with the load of this moment."""
         return dataclasses.replace(self.facts, load=self.engine.load())
 
 
-def _hardware(device: torch.device) -> str:
+def _hardware(device: torch.device, threads: int) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {torch.get_num_threads()} threads"
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {threads} threads"
 
 
 def describe(runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, config: ReplicaConfig) -> ReplicaFacts:
@@ -62,7 +68,7 @@ def describe(runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, con
         kv_capacity_tokens=runner.num_blocks * runner.block_size,
         max_draft_tokens=config.max_draft_tokens,
         numerics=Numerics(
-            hardware=_hardware(runner.device),
+            hardware=_hardware(runner.device, runner.options.threads),
             build=f"torch {torch.__version__}",
             dtype=runner.options.dtype,
             path=runner.path,
@@ -86,11 +92,27 @@ def _pass_tracer(span_name: str) -> Any:
     return observe
 
 
+def _head_ids(config: ReplicaConfig) -> tuple[int, ...] | None:
+    """Tokens that the head is cut to. Raises ValueError for a file that holds none."""
+    path = config.draft_vocab if isinstance(config, DraftConfig) else ""
+    if not path:
+        return None
+    ids = np.load(path, allow_pickle=False)
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer) or len(ids) == 0 or ids.min() < 0:
+        raise ValueError(f"OUTRIDER_DRAFT_VOCAB={path!r}: must be a list of token ids")
+    return tuple(int(token) for token in np.unique(ids))
+
+
 def _load(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
     """Load the model and calibrate its passes."""
-    torch.set_num_threads(config.threads or available_threads())
+    threads = config.threads or available_threads()
+    torch.set_num_threads(threads)
     folder = model_folder(config.model)
-    runner = ModelRunner(ModelOptions(folder, config.dtype, config.device, config.kv_bytes, config.trust_remote_code))
+    options = ModelOptions(
+        folder, config.dtype, config.device, config.kv_bytes, config.trust_remote_code, config.compile, threads,
+        _head_ids(config),
+    )  # fmt: skip
+    runner = ModelRunner(options)
     facts = describe(runner, Tokenizer.load(folder), calibrate(runner), config)
     if not facts.row_invariant:
         log.warning("passes of different sizes give different bits on this path; equal text is not guaranteed")
@@ -107,18 +129,47 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     """Load the model on the engine's thread and start serving rounds. Takes seconds, without blocking the loop."""
     started = time.monotonic()
     described: list[ReplicaFacts] = []
+    runners: list[ModelRunner] = []
 
     def build() -> Engine:
         runner, facts = _load(config)
         described.append(facts)
+        runners.append(runner)
         return Engine(runner, engine_options(config), _pass_tracer(span_name))
 
     batcher = Batcher()
     engine = await batcher.start(build)
     replica = Replica(described[0], engine, batcher)
+    if runners[0].upgradable:
+        replica.upgrading = asyncio.create_task(_upgrade(replica, runners[0]))
     _export_counters(engine)
     _log_loaded(replica.facts, time.monotonic() - started)
     return replica
+
+
+async def _upgrade(replica: Replica, runner: ModelRunner) -> None:
+    """Build the machine code beside the serving process, then go over to it between two answers.
+
+    No answer crosses: its bits would change on the way. Caches of idle sessions are void and rebuilt on demand.
+    """
+    log.info("building the compiled pass in the background; %s until then", runner.path)
+    builder = await asyncio.create_subprocess_exec(sys.executable, "-m", "outrider.inference.compiled.build")
+    if await builder.wait():
+        log.warning("the compiled pass could not be built; %s stays", runner.path)
+        return
+
+    def go_over() -> bool:
+        if not replica.engine.idle or not replica.engine.sessions.forget_all():
+            return False
+        if runner.upgrade():
+            invariant = calibrate(runner)
+            numerics = dataclasses.replace(replica.facts.numerics, path=runner.path)
+            replica.facts = dataclasses.replace(replica.facts, row_invariant=invariant, numerics=numerics)
+        return True
+
+    while not await replica.batcher.call(go_over):  # noqa: ASYNC110 - a quiet moment sends no event
+        await asyncio.sleep(_UPGRADE_POLL_S)
+    log.info("passes take the %s from now on; row invariant: %s", runner.path, replica.facts.row_invariant)
 
 
 def _export_counters(engine: Engine) -> None:

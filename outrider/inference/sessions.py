@@ -112,6 +112,15 @@ class SessionStore:
         session.table.free()
         return True
 
+    def forget_all(self) -> bool:
+        """Drop every session and shared prefix, for contents that became void. False while answers are being made."""
+        if any(session.stream is not None and session.stream.open for session in self):
+            return False
+        for session_id in list(self._sessions):
+            self.drop(session_id)
+        self.pool.forget_prefixes()
+        return True
+
     def expire(self, now: float) -> None:
         """Drop idle sessions that nobody used for the time to live."""
         old = [s.session_id for s in self if not s.busy and now - s.last_used >= self._ttl_s]

@@ -7,25 +7,26 @@ import numpy as np
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.intrinsics import TILE_ROWS, bits_of, dot_tile, float_of
 
+_jit: Any = artefacts.jit
 _PLACES = np.uint32(16)
 _HALF, _ONE_BIT = np.uint32(0x7FFF), np.uint32(1)
 _tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6, _tile_7, _tile_8 = (dot_tile(n + 1) for n in range(TILE_ROWS))
 
 
-@artefacts.jit
+@_jit
 def widen(number: Any) -> Any:
     """bfloat16 to float32."""
     return float_of(np.uint32(number) << _PLACES)
 
 
-@artefacts.jit
+@_jit
 def narrow(number: Any) -> Any:
     """float32 to the nearest bfloat16, ties to even."""
     bits = bits_of(number)
     return np.uint16((bits + _HALF + ((bits >> _PLACES) & _ONE_BIT)) >> _PLACES)
 
 
-@artefacts.jit
+@_jit
 def dot(rows: Any, inputs: Any, stride: Any, weights: Any, pairs: Any, sums: Any) -> None:
     """``intrinsics.dot_tile`` for 1 to TILE_ROWS rows; the number of rows selects its machine code."""
     if rows == 8:

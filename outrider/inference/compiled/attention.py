@@ -22,7 +22,7 @@ TILE = 16
 """Most query rows of a tile; they share the walk over the session's blocks."""
 
 _WIDTH = LANES * PANELS
-_jit = artefacts.jit
+_jit: Any = artefacts.jit
 
 
 @_jit
@@ -61,7 +61,9 @@ def _score_block(packed: Any, first: Any, last: Any, keys: Any, scores: Any, ori
 
 
 @_jit
-def _softmax(scores: Any, bits: Any, weights: Any, exponents: Any, lanes: Any, row: Any, first: Any, end: Any, scale: Any) -> Any:
+def _softmax(
+    scores: Any, bits: Any, weights: Any, exponents: Any, lanes: Any, row: Any, first: Any, end: Any, scale: Any
+) -> Any:
     """Unnormalised weights of one row, rounded to bfloat16, in both arrays; returns their sum."""
     line = scores[row, first:end]
     for i in range(line.shape[0]):
@@ -103,7 +105,17 @@ def _mix_keys(line: Any, begin: Any, end: Any, values: Any, into: Any) -> None:
 
 @_jit
 def _mix_block(
-    scores: Any, weights: Any, mixed: Any, values: Any, origin: Any, size: Any, start: Any, rows: Any, group: Any, window: Any, sums: Any
+    scores: Any,
+    weights: Any,
+    mixed: Any,
+    values: Any,
+    origin: Any,
+    size: Any,
+    start: Any,
+    rows: Any,
+    group: Any,
+    window: Any,
+    sums: Any,
 ) -> None:
     """Add one block to every row of the tile that sees some of it; rows start .. start + rows - 1 are positions."""
     first_whole = max(start, origin + size - 1)

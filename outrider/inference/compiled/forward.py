@@ -83,8 +83,8 @@ class CompiledForward:
 
     def __call__(self, plan: PackedPass) -> torch.Tensor:
         """Run one pass. Returns fp32 logits [W, E]; they are valid until the next pass."""
-        if plan.rows > self._rows:
-            self._grow(plan.rows)
+        if max(plan.rows, len(plan.wanted)) > self._rows:
+            self._grow(max(plan.rows, len(plan.wanted)))
         logits = self._logits[: len(plan.wanted)]
         arrays = (plan.tokens, plan.positions, plan.segments, plan.tables, plan.blocks, plan.offsets, plan.wanted)
         m, members = self._model, self._team.members

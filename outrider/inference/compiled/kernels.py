@@ -12,7 +12,6 @@ W wanted rows, E entries of the head. Weights are [panels, pairs of columns, LAN
 
 from typing import Any
 
-
 import numpy as np
 
 from outrider.inference.compiled import artefacts
@@ -36,7 +35,7 @@ COUNTER_STEP = 8
 _SPINS = 2000
 _ZERO = np.float32(0.0)
 
-_jit = artefacts.jit
+_jit: Any = artefacts.jit
 
 
 @_jit
@@ -185,13 +184,10 @@ def _rotate(head: Any, cos: Any, sin: Any, scratch: Any) -> None:
     half = head.shape[0] // 2
     low, high = head[:half], head[half:]
     for i in range(half):
-        scratch[i] = widen(narrow(widen(low[i]) * widen(cos[i]))) + widen(
-            narrow(-widen(high[i]) * widen(sin[i]))
-        )
+        scratch[i] = widen(narrow(widen(low[i]) * widen(cos[i]))) + widen(narrow(-widen(high[i]) * widen(sin[i])))
     for i in range(half):
         high[i] = narrow(
-            widen(narrow(widen(high[i]) * widen(cos[half + i])))
-            + widen(narrow(widen(low[i]) * widen(sin[half + i])))
+            widen(narrow(widen(high[i]) * widen(cos[half + i]))) + widen(narrow(widen(low[i]) * widen(sin[half + i])))
         )
     for i in range(half):
         low[i] = narrow(scratch[i])
@@ -209,7 +205,9 @@ def _place(
     if block < 0:
         return
     for head in range(kv_heads):
-        place_key_and_value(mixed[rotated - kv_heads + head], mixed[rotated + head], offset, keys[block, head], values[block, head])
+        place_key_and_value(
+            mixed[rotated - kv_heads + head], mixed[rotated + head], offset, keys[block, head], values[block, head]
+        )
 
 
 @_jit
@@ -237,7 +235,8 @@ def run_pass(
 
     plan: (tokens [T], positions [T], segments [S, 3], tables [S, longest], blocks [T], offsets [T], wanted [W]).
     model: (embedding, qkv, qkv bias, output, gate and up, down, first norms, second norms, last norm, head, cos, sin,
-    silu of every bfloat16). caches: keys [L, N, V, B / LANES, D / 2, LANES, 2], values [L, N, V, D / LANES, B / 2, LANES, 2]. scratch: hidden, normed [R, C],
+    silu of every bfloat16). caches: keys [L, N, V, B / LANES, D / 2, LANES, 2], values
+    [L, N, V, D / LANES, B / 2, LANES, 2]. scratch: hidden, normed [R, C],
     mixed [R, H + 2V, D], attended [R, H, D], inner [R, I], for R >= T rows. logits: fp32 [W, E], written.
     """
     tokens, positions, segments, tables, blocks, offsets, wanted = plan

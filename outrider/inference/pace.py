@@ -15,26 +15,39 @@ LEAST_ROWS = 16
 _REMEMBERED = 15
 
 
+def _line(one: tuple[float, float], other: tuple[float, float], rows: int) -> float:
+    """Seconds of ``rows`` on the line through two (rows, seconds); more rows never take less time than ``one``."""
+    slope = max(0.0, (other[1] - one[1]) / (other[0] - one[0]))
+    return one[1] + slope * (rows - one[0])
+
+
 class Pace:
     """Owner of the measured times of one engine's passes."""
 
     def __init__(self) -> None:
-        self._seconds: dict[int, deque[float]] = {}
+        self._passes: dict[int, deque[tuple[int, float]]] = {}
 
     def note(self, rows: int, seconds: float) -> None:
         """A pass of so many rows took so long."""
-        self._seconds.setdefault(rows.bit_length(), deque(maxlen=_REMEMBERED)).append(seconds)
+        self._passes.setdefault(rows.bit_length(), deque(maxlen=_REMEMBERED)).append((rows, seconds))
+
+    def _known(self) -> dict[int, tuple[float, float]]:
+        """Median rows and seconds of each size, the smallest first."""
+        columns = {size: tuple(zip(*passes)) for size, passes in sorted(self._passes.items())}
+        return {size: (statistics.median(rows), statistics.median(times)) for size, (rows, times) in columns.items()}
 
     def estimate(self, rows: int) -> float | None:
-        """Seconds of a pass: the median of its size, or the nearest smaller size's in proportion, or the nearest
-        larger one's; None when nothing was measured."""
-        size = rows.bit_length()
-        known = {other: statistics.median(times) for other, times in self._seconds.items()}
-        smaller = [other for other in known if other <= size]
-        if smaller:
-            nearest = max(smaller)
-            return float(known[nearest] * 2 ** (size - nearest))
-        return float(known[min(known)]) if known else None
+        """Seconds of a pass: the median of its size, or a line through the nearest sizes below and above; None when
+        nothing was measured."""
+        known = self._known()
+        if rows.bit_length() in known:
+            return known[rows.bit_length()][1]
+        below = [point for point in known.values() if point[0] < rows]
+        above = [point for point in known.values() if point[0] >= rows]
+        if not below:
+            return above[0][1] if above else None
+        before = below[-2] if len(below) > 1 else (0.0, 0.0)
+        return _line(*(below[-1], above[0]) if above else (before, below[-1]), rows)
 
     def chunk(self, short_rows: int, most: int) -> int:
         """Prompt rows that may join ``short_rows`` rows of running sessions: the largest power of two from

@@ -52,13 +52,28 @@ def test_it_follows_passes_that_become_slower() -> None:
     assert pace.chunk(8, 256) == 32
 
 
-def test_sizes_that_were_never_measured_are_guessed_in_proportion_so_larger_ones_are_tried() -> None:
+def test_sizes_that_were_never_measured_are_guessed_from_those_around_them() -> None:
     pace = Pace()
     pace.note(8, 0.02)
-    assert pace.estimate(16) == pytest.approx(0.04)
+    assert pace.estimate(16) == pytest.approx(0.04), "one size says nothing of the start: in proportion"
     assert pace.estimate(1) == pytest.approx(0.02)
-    pace.note(24, 0.021)
-    assert pace.chunk(8, 256) == 32, "40 rows are guessed at twice the 24 that were measured"
+    pace.note(24, 0.04)
+    assert pace.estimate(40) == pytest.approx(0.06), "two sizes below: their line goes on"
+    pace.note(200, 0.128)
+    assert pace.estimate(40) == pytest.approx(0.048), "one below and one above: between them"
+    assert pace.chunk(8, 256) == 32
+
+
+def test_larger_chunks_are_tried_when_rows_turn_out_to_be_cheap() -> None:
+    """Each pass measures the chunk that the last ones allowed."""
+    pace = Pace()
+    pace.note(8, 0.02)
+    chunks = []
+    for _ in range(6):
+        chunks.append(pace.chunk(8, 256))
+        pace.note(8 + chunks[-1], 0.02 + 0.00001 * chunks[-1])
+    assert chunks[0] == LEAST_ROWS
+    assert chunks[-1] == 256
 
 
 @given(st.floats(1e-4, 1.0), st.floats(0.0, 1e-2), st.integers(0, 64))

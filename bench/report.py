@@ -3,7 +3,7 @@
 import datetime
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,15 @@ from outrider.cli.console import print_result
 RESULTS = Path(__file__).parent / "results"
 
 
-def machine() -> str:
-    """Processor, cores, versions and date, for the table's caption."""
+def machine(more_versions: Sequence[str] = ()) -> str:
+    """Processor, cores, versions and date, for the table's caption. Peers outside our environment add theirs."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
     )
     cores = len([line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("processor")])
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "grpcio"))
+    ours = (f"{name} {version(name)}" for name in ("torch", "transformers", "grpcio"))
+    versions = ", ".join([*ours, *more_versions])
     return f"{model}, {cores} cores; Python {platform.python_version()}, {versions}; {datetime.date.today()}"
 
 
@@ -31,10 +32,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
-def publish(name: str, text: str, result: dict[str, Any]) -> None:
-    """Print the table and the RESULT line, and keep both in bench/results/."""
+def publish(
+    name: str,
+    text: str,
+    result: dict[str, Any],
+    details: Mapping[str, Any] | None = None,
+    more_versions: Sequence[str] = (),
+) -> None:
+    """Print the table and the RESULT line, and keep both in bench/results/; the details go into the JSON only."""
+    caption = machine(more_versions)
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(f"{text}\n\n{machine()}\n")
-    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine(), **result}, indent=1))
-    print(f"{text}\n\n{machine()}")
+    (RESULTS / f"{name}.md").write_text(f"{text}\n\n{caption}\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": caption, **result, **(details or {})}, indent=1))
+    print(f"{text}\n\n{caption}")
     print_result(result)

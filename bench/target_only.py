@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
+from bench.processes import peak_memory_mib
 from bench.report import publish, table
 from outrider.cli.client import Client, connect
 from outrider.cli.demo import PROMPTS
@@ -28,12 +29,6 @@ from outrider.v1 import orchestrator_pb2 as pb
 
 _TOKENS = 64
 _REPEATS = 3
-
-
-def peak_memory_mib(pid: int) -> int:
-    """Largest resident size of a process so far."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def _transformers_run(model: Any, ids: Sequence[int]) -> float:

@@ -1,0 +1,81 @@
+"""Outrider, target-only: orchestrator and target as processes, asked over gRPC like any client does."""
+
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.processes import BenchError, resume
+from bench.systems.base import Request, Timing, complete
+from outrider.cli.client import Client, connect
+from outrider.cli.stack import Service, StackError, StackOptions, running
+from outrider.cli.up import check_pair, wait_all
+from outrider.errors import OutriderError
+from outrider.v1 import orchestrator_pb2 as pb
+
+
+def _message(request: Request) -> pb.GenerateRequest:
+    return pb.GenerateRequest(
+        token_ids=pb.TokenIds(ids=request.ids),
+        max_new_tokens=request.new_tokens,
+        ignore_eos=True,
+        speculation=pb.Speculation(mode=pb.SPECULATION_MODE_OFF),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outrider:
+    """A running stack and a client of it."""
+
+    services: list[Service]
+    client: Client
+    settings: str
+    name: str = "Outrider"
+    most_sessions: int = 1_000
+
+    @property
+    def roots(self) -> list[int]:
+        """The services."""
+        return [service.process.pid for service in self.services if service.process is not None]
+
+    async def answer(self, request: Request) -> Timing:
+        """One ``Generate`` call; a token counts when its delta has arrived."""
+        sent = time.monotonic()
+        first, tokens = 0.0, 0
+        try:
+            async for event in self.client.generate_raw(_message(request)):
+                if event.delta.token_ids:
+                    first = first or time.monotonic()
+                    tokens += len(event.delta.token_ids)
+                    last = time.monotonic()
+        except OutriderError as error:
+            raise BenchError(f"{self.name}: {error}") from error
+        return complete(self.name, request, Timing(sent, first, last if tokens else 0.0, tokens))
+
+
+@asynccontextmanager
+async def outrider(model: str, logs: Path, kv_gib: int) -> AsyncGenerator[Outrider, None]:
+    """The stack without a draft, ready to answer. Raises BenchError when it does not come up.
+
+    It builds its compiled pass before it serves: built in the background it would work between the windows.
+    """
+    variables = {"OUTRIDER_KV_BYTES": f"{kv_gib}GiB", "OUTRIDER_COMPILE": os.environ.get("OUTRIDER_COMPILE", "on")}
+    settings = f"orchestrator and target over gRPC, {', '.join(f'{key}={value}' for key, value in variables.items())}"
+    own = sorted(name for name in os.environ if name.startswith("OUTRIDER_") and name not in variables)
+    if own:
+        settings += f"; set by the caller: {', '.join(own)}"
+    options = StackOptions(model, None, logs, port=0, environment=variables)
+    async with running(options) as services:
+        try:
+            await wait_all(services)
+            await check_pair(services[-1].address, with_draft=False)
+        except StackError as error:
+            raise BenchError(f"Outrider: {error}") from error
+        async with connect(services[-1].address) as client:
+            system = Outrider(services, client, settings)
+            try:
+                yield system
+            finally:
+                resume(system.roots)  # a halted service would not hear that it has to stop

@@ -24,6 +24,8 @@ from outrider.tokens import Claim
 
 log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
+_AWAY_S = 0.1
+"""A session that is away for longer is not waited for."""
 _RETRY_S = 0.05
 """How often the engine looks again at rounds that wait for memory, when nothing else wakes it."""
 
@@ -130,6 +132,7 @@ class Batcher:
     def _turn(self, engine: Engine) -> None:
         """One pass, and the sweep when it is due: a replica under load has no quiet moment to wait for."""
         try:
+            self._gather(engine)
             self._progress = not engine.idle and engine.step()
             if time.monotonic() >= self._next_sweep:
                 self._next_sweep = time.monotonic() + _SWEEP_S
@@ -137,6 +140,20 @@ class Batcher:
         except Exception as error:  # ends the rounds in the engine, never the thread
             log.exception("the engine failed in a way nobody foresaw; the rounds in it end")
             engine.abort(OutriderError(f"the engine failed: {error}"))
+
+    def _gather(self, engine: Engine) -> None:
+        """After a pass, let its sessions come back, so that all of them share the next one."""
+        began = time.monotonic()
+        until = began + (engine.patience if self._progress else 0.0)
+        while (left := until - time.monotonic()) > 0 and engine.away(began - _AWAY_S):
+            try:
+                command = self._commands.get(timeout=left)
+            except queue.Empty:
+                return
+            if command is None:
+                self._commands.put(None)  # for ``_take_commands``, which ends the thread
+                return
+            command()
 
     def _take_commands(self) -> bool:
         """Run what is queued; wait for something when the engine has nothing to run. False ends the thread."""

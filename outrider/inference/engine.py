@@ -15,6 +15,7 @@ import torch
 
 from outrider.errors import Cancelled, OutriderError
 from outrider.inference.admission import STALLED_S, Admission, AdmissionLimits
+from outrider.inference.gather import Gather
 from outrider.inference.job import Job, Outcome
 from outrider.inference.kv_cache import BlockPool
 from outrider.inference.pace import Pace
@@ -71,6 +72,7 @@ class Engine:
         self._queried = self._hits = 0
         self._admission = Admission(self.sessions, runner.max_positions, runner.copy_blocks, self._options.admission)
         self._pace = Pace()
+        self._gather = Gather()
         self._running: list[Job] = []
 
     @property
@@ -87,7 +89,20 @@ class Engine:
 
     def submit(self, job: Job) -> None:
         """Queue a job; its outcome is delivered by a later step."""
+        session = self.sessions.get(job.session_id)
+        if session is not None and job.stream.served:
+            self._gather.note_return(self._clock() - session.last_used)
         self._admission.submit(job)
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait after a pass for sessions that are away between two rounds."""
+        return self._gather.patience
+
+    def away(self, since: float) -> int:
+        """Sessions in the middle of an answer whose last round ended after ``since`` and that have none in here."""
+        here = {job.session_id for job in (*self._admission.waiting, *self._running)}
+        return len(self.sessions.served(since) - here)
 
     def release(self, session_id: str) -> bool:
         """Forget a session. A round of it that still runs ends first, and the session goes with it."""
@@ -192,6 +207,7 @@ class Engine:
             job.forward_s += seconds
             job.passes += 1
             job.batch_rows = rows
+        self._gather.note_pass(seconds)
         traces = tuple(job.trace for job, _ in planned if job.trace is not None)
         self._on_pass(PassRecord(wall_ns, wall_ns + int(seconds * 1e9), rows, traces))
 

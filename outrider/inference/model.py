@@ -93,7 +93,14 @@ class ModelRunner:
         self.eos_token_ids = eos_ids(options.model, self._config)
         self.logit_width = int(self._config.get_text_config().vocab_size)
         self.row_multiple = 1
+        self._check_head()
         self._path = self._choose(model, hook)
+
+    def _check_head(self) -> None:
+        """Raises IncompatibleReplica when the head is to be cut to tokens that it does not have."""
+        unknown = [token for token in self.options.head_ids or () if not 0 <= token < self.logit_width]
+        if unknown:
+            raise IncompatibleReplica(f"the head has {self.logit_width} tokens and cannot be cut to token {unknown[0]}")
 
     def _obstacle(self, model: Any, dtype: torch.dtype) -> str | None:
         obstacle = weights.why_not(model, self.layers, dtype, self.device)

@@ -10,7 +10,7 @@ pass at most before its own, so a gap is at most two of them; a chunk that costs
 import statistics
 from collections import deque
 
-STRETCH = 3.0
+STRETCH = 5.0
 LEAST_ROWS = 16
 _REMEMBERED = 15
 

@@ -227,3 +227,9 @@ async def test_a_replica_goes_over_in_the_background(farm: Farm, wide: Path, mon
         history = [*prompt_of(40), *kept.ids, 7, 8]
         assert again.finished.usage.prompt_tokens == len(history)
         assert again.ids == (await reference.generate(history, 0, max_new_tokens=20)).ids
+
+
+@pytest.mark.parametrize("compile", ["on", "off"])
+def test_a_head_is_not_cut_to_tokens_that_the_model_does_not_have(wide: Path, compile: str) -> None:
+    with pytest.raises(IncompatibleReplica, match="320"):
+        runner_of(wide / "llama", compile, head_ids=(5, 320))

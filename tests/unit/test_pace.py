@@ -29,8 +29,8 @@ def test_where_rows_cost_nothing_a_prompt_takes_all_it_may() -> None:
 
 
 def test_where_rows_cost_a_prompt_takes_what_keeps_the_pace() -> None:
-    """20 ms and 0.5 ms a row: 8 rows take 24 ms, so 72 ms hold 64 rows of a prompt and not 128."""
-    assert measured(lambda rows: 0.02 + 0.0005 * rows).chunk(8, 256) == 64
+    """20 ms and 0.5 ms a row: 8 rows take 24 ms, so 120 ms hold 128 rows of a prompt and not 256."""
+    assert measured(lambda rows: 0.02 + 0.0005 * rows).chunk(8, 256) == 128
 
 
 def test_where_rows_are_all_that_costs_a_prompt_takes_least() -> None:
@@ -39,9 +39,9 @@ def test_where_rows_are_all_that_costs_a_prompt_takes_least() -> None:
 
 def test_one_delayed_pass_changes_nothing() -> None:
     pace = measured(lambda rows: 0.02 + 0.0005 * rows)
-    for rows in (8, 72):
+    for rows in (8, 136):
         pace.note(rows, 5.0)
-    assert pace.chunk(8, 256) == 64
+    assert pace.chunk(8, 256) == 128
 
 
 def test_it_follows_passes_that_become_slower() -> None:
@@ -61,7 +61,7 @@ def test_sizes_that_were_never_measured_are_guessed_from_those_around_them() -> 
     assert pace.estimate(40) == pytest.approx(0.06), "two sizes below: their line goes on"
     pace.note(200, 0.128)
     assert pace.estimate(40) == pytest.approx(0.048), "one below and one above: between them"
-    assert pace.chunk(8, 256) == 32
+    assert pace.chunk(8, 256) == 64
 
 
 def test_larger_chunks_are_tried_when_rows_turn_out_to_be_cheap() -> None:
@@ -72,7 +72,7 @@ def test_larger_chunks_are_tried_when_rows_turn_out_to_be_cheap() -> None:
     for _ in range(6):
         chunks.append(pace.chunk(8, 256))
         pace.note(8 + chunks[-1], 0.02 + 0.00001 * chunks[-1])
-    assert chunks[0] == LEAST_ROWS
+    assert chunks[0] <= 2 * LEAST_ROWS
     assert chunks[-1] == 256
 
 

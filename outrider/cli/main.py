@@ -1,6 +1,7 @@
 """The commands and their options. Reads the environment; everything else is in the modules beside it."""
 
 import asyncio
+import enum
 import os
 import signal
 import sys
@@ -62,16 +63,28 @@ def _logs() -> Path:
     return models_folder(os.environ).parent / "logs"
 
 
+class Compile(enum.StrEnum):
+    """Values of ``--compile``."""
+
+    OFF = "off"
+    AUTO = "auto"
+    ON = "on"
+
+
 @app.command()
 def up(
     target: TargetModel = None,
     draft: DraftModel = None,
     host: Annotated[str, typer.Option(help="Interface to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65533, help="Of the orchestrator; the replicas follow.")] = 50051,
+    compiled: Annotated[
+        Compile | None, typer.Option("--compile", help="Compiled passes; OUTRIDER_COMPILE or auto.")
+    ] = None,
 ) -> None:
     """Start target, draft and orchestrator here, and stop them on Ctrl-C."""
     pair = chosen_pair(target, draft, os.environ)
-    _run(run_up(StackOptions(*pair, logs=_logs(), host=host, port=port)))
+    chosen = {} if compiled is None else {"OUTRIDER_COMPILE": compiled.value}
+    _run(run_up(StackOptions(*pair, logs=_logs(), host=host, port=port, environment=chosen)))
 
 
 @app.command()

@@ -23,6 +23,7 @@ class Team:
     def __init__(self, members: int) -> None:
         self.members = members
         self._work: Any = None
+        self._failure: Exception | None = None
         self._starts = [threading.Semaphore(0) for _ in range(members - 1)]
         self._ends = threading.Semaphore(0)
         for index, start in enumerate(self._starts):
@@ -33,17 +34,26 @@ class Team:
             start.acquire()
             if self._work is None:
                 return
-            self._work(member)
+            self._attempt(member)
             self._ends.release()
 
+    def _attempt(self, member: int) -> None:
+        """A member that fails says so to the caller of ``run``; its thread lives on."""
+        try:
+            self._work(member)
+        except Exception as error:
+            self._failure = error
+
     def run(self, work: Any) -> None:
-        """Call ``work(member)`` in every member and return when all have ended."""
-        self._work = work
+        """Call ``work(member)`` in every member and return when all have ended. Raises what one of them raised."""
+        self._work, self._failure = work, None
         for start in self._starts:
             start.release()
-        work(0)
+        self._attempt(0)
         for _ in self._starts:
             self._ends.acquire()
+        if self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         """Let the threads end."""

@@ -16,12 +16,11 @@ from transformers.utils import logging as transformers_logging
 
 from outrider.errors import IncompatibleReplica
 from outrider.inference.compiled import artefacts, weights
-from outrider.inference.compiled.build import EVERYTHING, build
+from outrider.inference.compiled.build import build
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore
 from outrider.inference.memory import choose_kv_bytes
 from outrider.inference.packed import PackedPass, Segment, pack
-from outrider.inference.paths import CompiledPath, EagerPath, Hook
-from outrider.inference.paths import Path as PassPath
+from outrider.inference.paths import CompiledPath, EagerPath, Hook, PassPath
 from outrider.inference.probe import attention_layers
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
@@ -113,11 +112,11 @@ class ModelRunner:
         if self.obstacle is None:
             if self.options.compile == "on":
                 build()
-            if artefacts.are_ready(EVERYTHING):
+            if artefacts.are_ready():
                 path = self._compiled(model)
                 if path is not None:
                     return path
-        ready = self.obstacle is not None or artefacts.are_ready(EVERYTHING)
+        ready = self.obstacle is not None or artefacts.are_ready()
         return EagerPath(model, hook, self.layers, self._store, self.options.head_ids, ready)
 
     @property

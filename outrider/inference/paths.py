@@ -23,7 +23,7 @@ _names = itertools.count()
 _NOWHERE = float("-inf")
 
 
-class Path(Protocol):
+class PassPath(Protocol):
     """One way to compute a pass."""
 
     @property

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 
 _HERE = Path(__file__).parent
@@ -38,15 +39,14 @@ jit: Any = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy
 """Decorator of every kernel: cached, without the interpreter's lock, in strict IEEE order."""
 
 
-def _stamp(what: str) -> Path:
-    return FOLDER / f"{what}-{numba.config.CPU_NAME or 'host'}.ready"
+_STAMP = FOLDER / f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()}.ready"
 
 
-def are_ready(what: str) -> bool:
-    """Whether the machine code of ``what`` was built completely before."""
-    return _stamp(what).exists()
+def are_ready() -> bool:
+    """Whether all machine code was built before, for this processor."""
+    return _STAMP.exists()
 
 
-def note_ready(what: str) -> None:
-    """Note that the machine code of ``what`` is complete."""
-    _stamp(what).touch()
+def note_ready() -> None:
+    """Note that all machine code is there."""
+    _STAMP.touch()

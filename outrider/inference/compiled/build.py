@@ -18,7 +18,6 @@ from outrider.inference.compiled.intrinsics import LANES, PANELS
 from outrider.inference.compiled.weights import PackedModel
 from outrider.inference.packed import Segment, pack
 
-EVERYTHING = "kernels"
 log = logging.getLogger(__name__)
 
 
@@ -61,12 +60,12 @@ def build() -> None:
     """Return when the machine code is there; builds it if nobody has (some 20 seconds)."""
     with (artefacts.FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if artefacts.are_ready(EVERYTHING):
+        if artefacts.are_ready():
             return
         began = time.monotonic()
         _run_tiny_pass()
         _run_tiny_attention()
-        artefacts.note_ready(EVERYTHING)
+        artefacts.note_ready()
         log.info("built the kernels in %.1f s", time.monotonic() - began)
 
 

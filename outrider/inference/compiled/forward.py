@@ -11,6 +11,7 @@ import torch
 
 from outrider.inference.compiled import kernels
 from outrider.inference.compiled.intrinsics import LANES
+from outrider.inference.compiled.team import COUNTER_STEP, NEXT_ITEM
 from outrider.inference.compiled.weights import PackedModel
 from outrider.inference.packed import PackedPass
 
@@ -76,7 +77,7 @@ class CompiledForward:
             for cache, layout in zip((keys, values), layouts, strict=True)
         )
         self._team = Team(members)
-        self._counters = np.zeros(kernels.NEXT_ITEM + model.layers * kernels.COUNTER_STEP, np.int64)
+        self._counters = np.zeros(NEXT_ITEM + model.layers * COUNTER_STEP, np.int64)
         self._grow(_ROWS_AT_FIRST)
 
     def _grow(self, rows: int) -> None:

@@ -1,7 +1,7 @@
 """Lays the weights of a Llama-like model out for the compiled pass, or says why it cannot.
 
-It looks at transformers' modules, not at names of models: RMS norms, grouped attention with rotary positions and a
-gated SiLU block, as in Llama, Mistral and Qwen2. Everything is copied once; the modules may be freed afterwards.
+It takes the families of _TYPES (RMS norms, grouped attention with rotary positions, a gated SiLU block) and checks that
+the modules are as it knows them. Everything but the embedding is copied; the modules may be freed afterwards.
 """
 
 from collections.abc import Sequence

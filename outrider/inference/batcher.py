@@ -24,8 +24,6 @@ from outrider.tokens import Claim
 
 log = logging.getLogger(__name__)
 _SWEEP_S = 1.0
-_AWAY_S = 0.1
-"""A session that is away for longer is not waited for."""
 _RETRY_S = 0.05
 """How often the engine looks again at rounds that wait for memory, when nothing else wakes it."""
 
@@ -132,7 +130,6 @@ class Batcher:
     def _turn(self, engine: Engine) -> None:
         """One pass, and the sweep when it is due: a replica under load has no quiet moment to wait for."""
         try:
-            self._gather(engine)
             self._progress = not engine.idle and engine.step()
             if time.monotonic() >= self._next_sweep:
                 self._next_sweep = time.monotonic() + _SWEEP_S
@@ -141,30 +138,23 @@ class Batcher:
             log.exception("the engine failed in a way nobody foresaw; the rounds in it end")
             engine.abort(OutriderError(f"the engine failed: {error}"))
 
-    def _gather(self, engine: Engine) -> None:
-        """After a pass, let its sessions come back, so that all of them share the next one."""
-        began = time.monotonic()
-        until = began + (engine.patience if self._progress else 0.0)
-        while (left := until - time.monotonic()) > 0 and engine.away(began - _AWAY_S):
-            try:
-                command = self._commands.get(timeout=left)
-            except queue.Empty:
-                return
-            if command is None:
-                self._commands.put(None)  # for ``_take_commands``, which ends the thread
-                return
-            command()
-
     def _take_commands(self) -> bool:
-        """Run what is queued; wait for something when the engine has nothing to run. False ends the thread."""
-        wait = not self._progress
-        patience = _SWEEP_S if self._engine is None or self._engine.idle else _RETRY_S
+        """Run what is queued, and wait for more where that is worth it. False ends the thread."""
+        empty_handed = not self._progress
         while True:
+            pause = self._pause(empty_handed)
             try:
-                command = self._commands.get(block=wait, timeout=patience)
+                command = self._commands.get(block=pause > 0, timeout=pause)
             except queue.Empty:
                 return True
             if command is None:
                 return False
             command()
-            wait = False
+            empty_handed = False
+
+    def _pause(self, empty_handed: bool) -> float:
+        """Seconds to wait for a command: long without anything to run, briefly for the sessions of the last pass."""
+        engine = self._engine
+        if empty_handed:
+            return _SWEEP_S if engine is None or engine.idle else _RETRY_S
+        return engine.patience() if engine is not None and self._progress else 0.0

@@ -89,20 +89,20 @@ class Engine:
 
     def submit(self, job: Job) -> None:
         """Queue a job; its outcome is delivered by a later step."""
-        session = self.sessions.get(job.session_id)
-        if session is not None and job.stream.served:
-            self._gather.note_return(self._clock() - session.last_used)
+        self._gather.came_back(job.session_id, self._clock())
         self._admission.submit(job)
 
-    @property
     def patience(self) -> float:
-        """Seconds to wait after a pass for sessions that are away between two rounds."""
-        return self._gather.patience
+        """Seconds that the next pass may wait for sessions of the last one."""
+        return self._gather.patience(self._clock())
 
-    def away(self, since: float) -> int:
-        """Sessions in the middle of an answer whose last round ended after ``since`` and that have none in here."""
-        here = {job.session_id for job in (*self._admission.waiting, *self._running)}
-        return len(self.sessions.served(since) - here)
+    def start_over(self) -> bool:
+        """Void caches and measured times: passes will be computed otherwise. False, and nothing done, while an answer
+        is being made."""
+        if not self.idle or not self.sessions.forget_all():
+            return False
+        self._pace, self._gather = Pace(), Gather()
+        return True
 
     def release(self, session_id: str) -> bool:
         """Forget a session. A round of it that still runs ends first, and the session goes with it."""
@@ -117,6 +117,7 @@ class Engine:
     def expire(self) -> None:
         """Drop sessions that nobody uses any more."""
         self.sessions.expire(self._clock())
+        self._gather.forget_closed()
 
     def abort(self, error: OutriderError) -> None:
         """End every job with an error."""
@@ -207,7 +208,7 @@ class Engine:
             job.forward_s += seconds
             job.passes += 1
             job.batch_rows = rows
-        self._gather.note_pass(seconds)
+        self._gather.note_pass(seconds, self._clock())
         traces = tuple(job.trace for job, _ in planned if job.trace is not None)
         self._on_pass(PassRecord(wall_ns, wall_ns + int(seconds * 1e9), rows, traces))
 
@@ -237,6 +238,7 @@ class Engine:
         if isinstance(step, Done):
             self._finish(job, step.keep)
             job.stream.served = True
+            self._gather.left(job.session_id, job.stream, self._clock())
             job.deliver(Outcome(step.result, step.keep, job.timings()))
         else:
             job.pending = list(step.tokens)

@@ -2,8 +2,10 @@
 
 A session that comes back just after a pass has begun misses it. Without a short wait, sessions fall into groups that
 take turns, and each token costs two passes instead of one. Waiting pays only while sessions come back much faster
-than a pass takes: not while they fetch a draft in between. Pure numbers; it knows no sessions.
+than a pass takes: not while they fetch a draft in between. It knows streams and times, not caches or models.
 """
+
+from outrider.inference.stream import Stream
 
 _WEIGHT = 0.1
 _MARGIN = 2.0
@@ -13,22 +15,44 @@ _MOST = 1.0
 
 
 class Gather:
-    """Running averages of the time that sessions take to come back, and of the time of a pass, in seconds."""
+    """Who is away between two rounds, and averages of the time of a return and of a pass. Times are in seconds."""
 
     def __init__(self) -> None:
+        self._away: dict[str, tuple[Stream, float]] = {}  # those who left last come last
         self._return_s = 0.0
         self._pass_s = 0.0
+        self._pass_ended = 0.0
 
-    def note_return(self, seconds: float) -> None:
-        """A session came back so long after its last round ended."""
-        self._return_s += _WEIGHT * (min(seconds, 1.0) - self._return_s)
+    def left(self, session_id: str, stream: Stream, now: float) -> None:
+        """A round of the session was answered."""
+        self._away[session_id] = (stream, now)
 
-    def note_pass(self, seconds: float) -> None:
-        """A pass took so long."""
+    def came_back(self, session_id: str, now: float) -> None:
+        """A round of the session has come."""
+        known = self._away.pop(session_id, None)
+        if known is not None:
+            self._return_s += _WEIGHT * (min(now - known[1], 1.0) - self._return_s)
+
+    def note_pass(self, seconds: float, now: float) -> None:
+        """A pass that took so long has just ended; its sessions leave from now on."""
         self._pass_s += _WEIGHT * (seconds - self._pass_s)
+        self._pass_ended = now
 
-    @property
-    def patience(self) -> float:
-        """Seconds to wait after a pass; 0 when those who are away will not be back in time."""
+    def forget_closed(self) -> None:
+        """Sessions whose stream has ended do not come back."""
+        self._away = {name: entry for name, entry in self._away.items() if entry[0].open}
+
+    def patience(self, now: float) -> float:
+        """Seconds that are still worth waiting; 0 when all are here, or when the others will not be back in time."""
         wait = _MARGIN * self._return_s
-        return wait if wait <= _MOST * self._pass_s else 0.0
+        if wait > _MOST * self._pass_s or not self._expects_somebody():
+            return 0.0
+        return max(0.0, self._pass_ended + wait - now)
+
+    def _expects_somebody(self) -> bool:
+        for stream, since in reversed(self._away.values()):
+            if since < self._pass_ended:
+                return False
+            if stream.open:
+                return True
+        return False

@@ -10,7 +10,7 @@ from outrider.choice import Verdict
 from outrider.errors import InvalidArgument
 from outrider.inference.job import Outcome
 from outrider.inference.replica import Replica
-from outrider.inference.rounds import Opening, read_claim, read_opening, read_release
+from outrider.inference.rounds import Opening, in_order, read_claim, read_release
 from outrider.tokens import CacheMiss
 from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
 from outrider.wire import check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
@@ -27,14 +27,8 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
 
     async def Verify(self, requests: Any, context: Any) -> AsyncIterator[target_pb2.VerifyResponse]:
         """Answer each round of a stream in order."""
-        opening: Opening | None = None
-        try:
-            async for request in requests:
-                opening = opening or read_opening(request)
-                yield await self._round(opening, request)
-        finally:
-            if opening is not None:
-                self._replica.batcher.end(opening.stream)
+        async for response in in_order(requests, self._replica.batcher, self._round):
+            yield response
 
     async def _round(self, opening: Opening, request: target_pb2.VerifyRequest) -> target_pb2.VerifyResponse:
         facts = self._replica.facts

@@ -4,10 +4,12 @@ It checks a round's envelope and fixes the session, its tenant and the sampling 
 It does not know which message type it reads: both have these fields.
 """
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from outrider.errors import InvalidArgument
+from outrider.inference.batcher import Batcher
 from outrider.inference.stream import Stream
 from outrider.sampling import SamplingParams
 from outrider.tokens import Claim
@@ -60,3 +62,17 @@ def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
     if request.tenant not in ("", opening.stream.tenant):
         raise InvalidArgument("tenant", "is fixed by the first message of a stream")
     return claim_from(request.prefix_len, request.prefix_digest, request.tokens, vocab_size)
+
+
+async def in_order(
+    requests: Any, batcher: Batcher, answer: Callable[[Opening, Any], Awaitable[Any]]
+) -> AsyncIterator[Any]:
+    """Answer each round of one stream, and let go of what the stream holds however it ends."""
+    opening: Opening | None = None
+    try:
+        async for request in requests:
+            opening = opening or read_opening(request)
+            yield await answer(opening, request)
+    finally:
+        if opening is not None:
+            batcher.end(opening.stream)

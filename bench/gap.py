@@ -136,7 +136,7 @@ async def main() -> int:
     try:
         quiet, busy = await _measure(replica)
     finally:
-        replica.batcher.close()
+        await replica.close()
     rows = [
         _row("gap, quiet", quiet.gaps),
         _row("gap, a prompt arrives", busy.gaps),

@@ -63,7 +63,7 @@ async def main() -> int:
             sizes.append(resident_mib())
         load = replica.engine.load()
     finally:
-        replica.batcher.close()
+        await replica.close()
     rows = [[number * _EVERY, f"{size:.1f} MiB"] for number, size in enumerate(sizes)]
     result = {
         "requests": _REQUESTS,

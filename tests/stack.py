@@ -102,7 +102,7 @@ class ReplicaServer:
     async def stop(self) -> None:
         """End every call and the engine at once."""
         await self.server.drain()
-        self.replica.batcher.close()
+        await self.replica.close()
 
     async def restart(self) -> None:
         """A new process at the same address: same weights, new incarnation, empty cache."""

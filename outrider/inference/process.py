@@ -34,7 +34,7 @@ async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attac
     log.info("%s serves on %s", service_name, config.listen)
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
     await server.drain()
-    replica.batcher.close()
+    await replica.close()
 
 
 def main(

@@ -48,6 +48,13 @@ class Replica:
         """The facts with the load of this moment."""
         return dataclasses.replace(self.facts, load=self.engine.load())
 
+    async def close(self) -> None:
+        """Stop what goes on in the background, then the engine."""
+        if self.upgrading is not None:
+            self.upgrading.cancel()
+            await asyncio.wait({self.upgrading})
+        self.batcher.close()
+
 
 def _hardware(device: torch.device, threads: int) -> str:
     if device.type == "cuda":
@@ -153,19 +160,28 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     return replica
 
 
+async def _build_beside() -> bool:
+    """Build the machine code in a process of its own, which ends with the task. False when it failed."""
+    builder = await asyncio.create_subprocess_exec(sys.executable, "-m", "outrider.inference.compiled.build")
+    try:
+        return await builder.wait() == 0
+    finally:
+        if builder.returncode is None:
+            builder.kill()
+
+
 async def _upgrade(replica: Replica, runner: ModelRunner) -> None:
     """Build the machine code beside the serving process, then go over to it between two answers.
 
     No answer crosses: its bits would change on the way. Caches of idle sessions are void and rebuilt on demand.
     """
     log.info("building the compiled pass in the background; %s until then", runner.path)
-    builder = await asyncio.create_subprocess_exec(sys.executable, "-m", "outrider.inference.compiled.build")
-    if await builder.wait():
+    if not await _build_beside():
         log.warning("the compiled pass could not be built; %s stays", runner.path)
         return
 
     def go_over() -> bool:
-        if not replica.engine.idle or not replica.engine.sessions.forget_all():
+        if not replica.engine.start_over():
             return False
         if runner.upgrade():
             invariant = calibrate(runner)

@@ -1,7 +1,6 @@
 """The compiled pass: row invariant, close to transformers, and taken over between answers without a trace in them."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,7 +141,7 @@ def test_a_model_without_a_compiled_pass_is_refused_when_one_is_asked_for(
 
 def test_an_upgrade_changes_the_path_and_keeps_invariance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Started without machine code, it computes with none of it; afterwards it has the bits of a compiled start."""
-    monkeypatch.setattr(artefacts, "are_ready", lambda what: False)
+    monkeypatch.setattr(artefacts, "are_ready", lambda: False)
     runner = runner_of(folder, "auto")
     assert runner.upgradable
     assert runner.path.startswith("packed linears, float64 attention")
@@ -177,13 +176,6 @@ async def path_of(stub: Any) -> str:
     return str(response.info.numerics.path)
 
 
-async def goes_over(stub: Any) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not (await path_of(stub)).startswith("compiled pass"):
-        assert time.monotonic() < end, "passes are compiled in the end"
-        await asyncio.sleep(0.05)
-
-
 async def test_a_replica_goes_over_in_the_background(farm: Farm, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It serves meanwhile, waits for the end of a running answer, and its caches are rebuilt without a trace."""
     model = wide / "llama"
@@ -200,7 +192,7 @@ async def test_a_replica_goes_over_in_the_background(farm: Farm, wide: Path, mon
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start_when_allowed)
-    monkeypatch.setattr(artefacts, "are_ready", lambda what: False)
+    monkeypatch.setattr(artefacts, "are_ready", lambda: False)
     config = ReplicaConfig(str(model), LOCAL, kv_bytes=KV_BYTES, threads=1)
     async with own_stack(ReplicaServer.start("target", config), draft) as stack:
         channel = stack.pools.target.channel
@@ -218,7 +210,10 @@ async def test_a_replica_goes_over_in_the_background(farm: Farm, wide: Path, mon
                 await asyncio.wait_for(built.wait(), PATIENCE_S)
                 assert (await path_of(stub)).startswith("packed linears"), "an answer is running"
         assert ids == whole.ids, "no answer crosses"
-        await goes_over(stub)
+        upgrading = stack.target.replica.upgrading
+        assert upgrading is not None
+        await asyncio.wait_for(upgrading, PATIENCE_S)
+        assert (await path_of(stub)).startswith("compiled pass")
         assert stack.target.replica.facts.row_invariant
         after = await stack.generate(prompt_of(40), 4, max_new_tokens=60)
         assert after.ids == (await reference.generate(prompt_of(40), 0, max_new_tokens=60)).ids

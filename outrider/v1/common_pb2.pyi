@@ -33,7 +33,7 @@ class Numerics(_message.Message):
     def __init__(self, hardware: _Optional[str] = ..., build: _Optional[str] = ..., dtype: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
 
 class ReplicaInfo(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "model_id", "tokenizer_fingerprint", "vocab_size", "eos_token_ids", "max_positions", "numerics", "row_invariant", "kv_capacity_tokens", "max_draft_tokens", "load")
+    __slots__ = ("protocol_version", "incarnation", "model_id", "tokenizer_fingerprint", "vocab_size", "eos_token_ids", "max_positions", "numerics", "row_invariant", "kv_capacity_tokens", "max_draft_tokens", "load", "max_run")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     MODEL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class ReplicaInfo(_message.Message):
     KV_CAPACITY_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUN_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
     model_id: str
@@ -58,7 +59,8 @@ class ReplicaInfo(_message.Message):
     kv_capacity_tokens: int
     max_draft_tokens: int
     load: Load
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., model_id: _Optional[str] = ..., tokenizer_fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., max_positions: _Optional[int] = ..., numerics: _Optional[_Union[Numerics, _Mapping]] = ..., row_invariant: bool = ..., kv_capacity_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
+    max_run: int
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., model_id: _Optional[str] = ..., tokenizer_fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., max_positions: _Optional[int] = ..., numerics: _Optional[_Union[Numerics, _Mapping]] = ..., row_invariant: bool = ..., kv_capacity_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., max_run: _Optional[int] = ...) -> None: ...
 
 class Load(_message.Message):
     __slots__ = ("sessions", "pending_rounds", "kv_used_tokens", "prefix_cache_queries", "prefix_cache_hits")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from outrider.v1 import common_pb2 as outrider_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17outrider/v1/draft.proto\x12\x0boutrider.v1\x1a\x18outrider/v1/common.proto\"\xdc\x01\n\x0eProposeRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x12\n\nprefix_len\x18\x03 \x01(\r\x12\x15\n\rprefix_digest\x18\x04 \x01(\x06\x12\x0e\n\x06tokens\x18\x05 \x03(\r\x12\x18\n\x10max_draft_tokens\x18\x06 \x01(\r\x12-\n\x08sampling\x18\x07 \x01(\x0b\x32\x1b.outrider.v1.SamplingParams\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12\x0e\n\x06tenant\x18\t \x01(\t\"\xba\x01\n\x0fProposeResponse\x12\r\n\x05round\x18\x01 \x01(\r\x12#\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x12.outrider.v1.BlockH\x00\x12,\n\ncache_miss\x18\x03 \x01(\x0b\x32\x16.outrider.v1.CacheMissH\x00\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12%\n\x07timings\x18\x05 \x01(\x0b\x32\x14.outrider.v1.TimingsB\t\n\x07outcome\"+\n\x05\x42lock\x12\x0e\n\x06tokens\x18\x01 \x03(\r\x12\x12\n\ncached_len\x18\x02 \x01(\r\"J\n\x1a\x44raftServiceReleaseRequest\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.outrider.v1.ReleaseRequest\"L\n\x1b\x44raftServiceReleaseResponse\x12-\n\x07release\x18\x01 \x01(\x0b\x32\x1c.outrider.v1.ReleaseResponse\"#\n!DraftServiceGetReplicaInfoRequest\"L\n\"DraftServiceGetReplicaInfoResponse\x12&\n\x04info\x18\x01 \x01(\x0b\x32\x18.outrider.v1.ReplicaInfo2\xa9\x02\n\x0c\x44raftService\x12H\n\x07Propose\x12\x1b.outrider.v1.ProposeRequest\x1a\x1c.outrider.v1.ProposeResponse(\x01\x30\x01\x12\\\n\x07Release\x12\'.outrider.v1.DraftServiceReleaseRequest\x1a(.outrider.v1.DraftServiceReleaseResponse\x12q\n\x0eGetReplicaInfo\x12..outrider.v1.DraftServiceGetReplicaInfoRequest\x1a/.outrider.v1.DraftServiceGetReplicaInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17outrider/v1/draft.proto\x12\x0boutrider.v1\x1a\x18outrider/v1/common.proto\"\x88\x02\n\x0eProposeRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x12\n\nprefix_len\x18\x03 \x01(\r\x12\x15\n\rprefix_digest\x18\x04 \x01(\x06\x12\x0e\n\x06tokens\x18\x05 \x03(\r\x12\x18\n\x10max_draft_tokens\x18\x06 \x01(\r\x12-\n\x08sampling\x18\x07 \x01(\x0b\x32\x1b.outrider.v1.SamplingParams\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12\x0e\n\x06tenant\x18\t \x01(\t\x12*\n\nlook_ahead\x18\n \x01(\x0b\x32\x16.outrider.v1.LookAhead\"1\n\tLookAhead\x12\x14\n\x0c\x64raft_tokens\x18\x01 \x03(\r\x12\x0e\n\x06\x66\x61nout\x18\x02 \x03(\r\"\xef\x01\n\x0fProposeResponse\x12\r\n\x05round\x18\x01 \x01(\r\x12#\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x12.outrider.v1.BlockH\x00\x12,\n\ncache_miss\x18\x03 \x01(\x0b\x32\x16.outrider.v1.CacheMissH\x00\x12\x33\n\rcontinuations\x18\x06 \x01(\x0b\x32\x1a.outrider.v1.ContinuationsH\x00\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12%\n\x07timings\x18\x05 \x01(\x0b\x32\x14.outrider.v1.TimingsB\t\n\x07outcome\"+\n\x05\x42lock\x12\x0e\n\x06tokens\x18\x01 \x03(\r\x12\x12\n\ncached_len\x18\x02 \x01(\r\"A\n\rContinuations\x12\x30\n\rcontinuations\x18\x01 \x03(\x0b\x32\x19.outrider.v1.Continuation\"H\n\x0c\x43ontinuation\x12\x14\n\x0cnum_accepted\x18\x01 \x01(\r\x12\x12\n\nnext_token\x18\x02 \x01(\r\x12\x0e\n\x06tokens\x18\x03 \x03(\r\"J\n\x1a\x44raftServiceReleaseRequest\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.outrider.v1.ReleaseRequest\"L\n\x1b\x44raftServiceReleaseResponse\x12-\n\x07release\x18\x01 \x01(\x0b\x32\x1c.outrider.v1.ReleaseResponse\"#\n!DraftServiceGetReplicaInfoRequest\"L\n\"DraftServiceGetReplicaInfoResponse\x12&\n\x04info\x18\x01 \x01(\x0b\x32\x18.outrider.v1.ReplicaInfo2\xa9\x02\n\x0c\x44raftService\x12H\n\x07Propose\x12\x1b.outrider.v1.ProposeRequest\x1a\x1c.outrider.v1.ProposeResponse(\x01\x30\x01\x12\\\n\x07Release\x12\'.outrider.v1.DraftServiceReleaseRequest\x1a(.outrider.v1.DraftServiceReleaseResponse\x12q\n\x0eGetReplicaInfo\x12..outrider.v1.DraftServiceGetReplicaInfoRequest\x1a/.outrider.v1.DraftServiceGetReplicaInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,19 +33,25 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'outrider.v1.draft_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PROPOSEREQUEST']._serialized_start=67
-  _globals['_PROPOSEREQUEST']._serialized_end=287
-  _globals['_PROPOSERESPONSE']._serialized_start=290
-  _globals['_PROPOSERESPONSE']._serialized_end=476
-  _globals['_BLOCK']._serialized_start=478
-  _globals['_BLOCK']._serialized_end=521
-  _globals['_DRAFTSERVICERELEASEREQUEST']._serialized_start=523
-  _globals['_DRAFTSERVICERELEASEREQUEST']._serialized_end=597
-  _globals['_DRAFTSERVICERELEASERESPONSE']._serialized_start=599
-  _globals['_DRAFTSERVICERELEASERESPONSE']._serialized_end=675
-  _globals['_DRAFTSERVICEGETREPLICAINFOREQUEST']._serialized_start=677
-  _globals['_DRAFTSERVICEGETREPLICAINFOREQUEST']._serialized_end=712
-  _globals['_DRAFTSERVICEGETREPLICAINFORESPONSE']._serialized_start=714
-  _globals['_DRAFTSERVICEGETREPLICAINFORESPONSE']._serialized_end=790
-  _globals['_DRAFTSERVICE']._serialized_start=793
-  _globals['_DRAFTSERVICE']._serialized_end=1090
+  _globals['_PROPOSEREQUEST']._serialized_end=331
+  _globals['_LOOKAHEAD']._serialized_start=333
+  _globals['_LOOKAHEAD']._serialized_end=382
+  _globals['_PROPOSERESPONSE']._serialized_start=385
+  _globals['_PROPOSERESPONSE']._serialized_end=624
+  _globals['_BLOCK']._serialized_start=626
+  _globals['_BLOCK']._serialized_end=669
+  _globals['_CONTINUATIONS']._serialized_start=671
+  _globals['_CONTINUATIONS']._serialized_end=736
+  _globals['_CONTINUATION']._serialized_start=738
+  _globals['_CONTINUATION']._serialized_end=810
+  _globals['_DRAFTSERVICERELEASEREQUEST']._serialized_start=812
+  _globals['_DRAFTSERVICERELEASEREQUEST']._serialized_end=886
+  _globals['_DRAFTSERVICERELEASERESPONSE']._serialized_start=888
+  _globals['_DRAFTSERVICERELEASERESPONSE']._serialized_end=964
+  _globals['_DRAFTSERVICEGETREPLICAINFOREQUEST']._serialized_start=966
+  _globals['_DRAFTSERVICEGETREPLICAINFOREQUEST']._serialized_end=1001
+  _globals['_DRAFTSERVICEGETREPLICAINFORESPONSE']._serialized_start=1003
+  _globals['_DRAFTSERVICEGETREPLICAINFORESPONSE']._serialized_end=1079
+  _globals['_DRAFTSERVICE']._serialized_start=1082
+  _globals['_DRAFTSERVICE']._serialized_end=1379
 # @@protoc_insertion_point(module_scope)

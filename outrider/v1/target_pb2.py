@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from outrider.v1 import common_pb2 as outrider_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18outrider/v1/target.proto\x12\x0boutrider.v1\x1a\x18outrider/v1/common.proto\"\xe9\x01\n\rVerifyRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x12\n\nprefix_len\x18\x03 \x01(\r\x12\x15\n\rprefix_digest\x18\x04 \x01(\x06\x12\x0e\n\x06tokens\x18\x05 \x03(\r\x12\x14\n\x0c\x64raft_tokens\x18\x06 \x03(\r\x12-\n\x08sampling\x18\x07 \x01(\x0b\x32\x1b.outrider.v1.SamplingParams\x12\x10\n\x08logprobs\x18\x08 \x01(\x08\x12\x13\n\x0btraceparent\x18\t \x01(\t\x12\x0e\n\x06tenant\x18\n \x01(\t\"\xde\x01\n\x0eVerifyResponse\x12\r\n\x05round\x18\x01 \x01(\r\x12\'\n\x07verdict\x18\x02 \x01(\x0b\x32\x14.outrider.v1.VerdictH\x00\x12,\n\ncache_miss\x18\x03 \x01(\x0b\x32\x16.outrider.v1.CacheMissH\x00\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12%\n\x07timings\x18\x05 \x01(\x0b\x32\x14.outrider.v1.Timings\x12\x1f\n\x04load\x18\x06 \x01(\x0b\x32\x11.outrider.v1.LoadB\t\n\x07outcome\"_\n\x07Verdict\x12\x14\n\x0cnum_accepted\x18\x01 \x01(\r\x12\x12\n\nnext_token\x18\x02 \x01(\r\x12\x16\n\x0etoken_logprobs\x18\x03 \x03(\x02\x12\x12\n\ncached_len\x18\x04 \x01(\r\"K\n\x1bTargetServiceReleaseRequest\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.outrider.v1.ReleaseRequest\"M\n\x1cTargetServiceReleaseResponse\x12-\n\x07release\x18\x01 \x01(\x0b\x32\x1c.outrider.v1.ReleaseResponse\"$\n\"TargetServiceGetReplicaInfoRequest\"M\n#TargetServiceGetReplicaInfoResponse\x12&\n\x04info\x18\x01 \x01(\x0b\x32\x18.outrider.v1.ReplicaInfo2\xab\x02\n\rTargetService\x12\x45\n\x06Verify\x12\x1a.outrider.v1.VerifyRequest\x1a\x1b.outrider.v1.VerifyResponse(\x01\x30\x01\x12^\n\x07Release\x12(.outrider.v1.TargetServiceReleaseRequest\x1a).outrider.v1.TargetServiceReleaseResponse\x12s\n\x0eGetReplicaInfo\x12/.outrider.v1.TargetServiceGetReplicaInfoRequest\x1a\x30.outrider.v1.TargetServiceGetReplicaInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18outrider/v1/target.proto\x12\x0boutrider.v1\x1a\x18outrider/v1/common.proto\"\xf6\x01\n\rVerifyRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x12\n\nprefix_len\x18\x03 \x01(\r\x12\x15\n\rprefix_digest\x18\x04 \x01(\x06\x12\x0e\n\x06tokens\x18\x05 \x03(\r\x12\x14\n\x0c\x64raft_tokens\x18\x06 \x03(\r\x12-\n\x08sampling\x18\x07 \x01(\x0b\x32\x1b.outrider.v1.SamplingParams\x12\x10\n\x08logprobs\x18\x08 \x01(\x08\x12\x13\n\x0btraceparent\x18\t \x01(\t\x12\x0e\n\x06tenant\x18\n \x01(\t\x12\x0b\n\x03run\x18\x0b \x01(\r\"\xde\x01\n\x0eVerifyResponse\x12\r\n\x05round\x18\x01 \x01(\r\x12\'\n\x07verdict\x18\x02 \x01(\x0b\x32\x14.outrider.v1.VerdictH\x00\x12,\n\ncache_miss\x18\x03 \x01(\x0b\x32\x16.outrider.v1.CacheMissH\x00\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12%\n\x07timings\x18\x05 \x01(\x0b\x32\x14.outrider.v1.Timings\x12\x1f\n\x04load\x18\x06 \x01(\x0b\x32\x11.outrider.v1.LoadB\t\n\x07outcome\"_\n\x07Verdict\x12\x14\n\x0cnum_accepted\x18\x01 \x01(\r\x12\x12\n\nnext_token\x18\x02 \x01(\r\x12\x16\n\x0etoken_logprobs\x18\x03 \x03(\x02\x12\x12\n\ncached_len\x18\x04 \x01(\r\"K\n\x1bTargetServiceReleaseRequest\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.outrider.v1.ReleaseRequest\"M\n\x1cTargetServiceReleaseResponse\x12-\n\x07release\x18\x01 \x01(\x0b\x32\x1c.outrider.v1.ReleaseResponse\"$\n\"TargetServiceGetReplicaInfoRequest\"M\n#TargetServiceGetReplicaInfoResponse\x12&\n\x04info\x18\x01 \x01(\x0b\x32\x18.outrider.v1.ReplicaInfo2\xab\x02\n\rTargetService\x12\x45\n\x06Verify\x12\x1a.outrider.v1.VerifyRequest\x1a\x1b.outrider.v1.VerifyResponse(\x01\x30\x01\x12^\n\x07Release\x12(.outrider.v1.TargetServiceReleaseRequest\x1a).outrider.v1.TargetServiceReleaseResponse\x12s\n\x0eGetReplicaInfo\x12/.outrider.v1.TargetServiceGetReplicaInfoRequest\x1a\x30.outrider.v1.TargetServiceGetReplicaInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,19 +33,19 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'outrider.v1.target_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_VERIFYREQUEST']._serialized_start=68
-  _globals['_VERIFYREQUEST']._serialized_end=301
-  _globals['_VERIFYRESPONSE']._serialized_start=304
-  _globals['_VERIFYRESPONSE']._serialized_end=526
-  _globals['_VERDICT']._serialized_start=528
-  _globals['_VERDICT']._serialized_end=623
-  _globals['_TARGETSERVICERELEASEREQUEST']._serialized_start=625
-  _globals['_TARGETSERVICERELEASEREQUEST']._serialized_end=700
-  _globals['_TARGETSERVICERELEASERESPONSE']._serialized_start=702
-  _globals['_TARGETSERVICERELEASERESPONSE']._serialized_end=779
-  _globals['_TARGETSERVICEGETREPLICAINFOREQUEST']._serialized_start=781
-  _globals['_TARGETSERVICEGETREPLICAINFOREQUEST']._serialized_end=817
-  _globals['_TARGETSERVICEGETREPLICAINFORESPONSE']._serialized_start=819
-  _globals['_TARGETSERVICEGETREPLICAINFORESPONSE']._serialized_end=896
-  _globals['_TARGETSERVICE']._serialized_start=899
-  _globals['_TARGETSERVICE']._serialized_end=1198
+  _globals['_VERIFYREQUEST']._serialized_end=314
+  _globals['_VERIFYRESPONSE']._serialized_start=317
+  _globals['_VERIFYRESPONSE']._serialized_end=539
+  _globals['_VERDICT']._serialized_start=541
+  _globals['_VERDICT']._serialized_end=636
+  _globals['_TARGETSERVICERELEASEREQUEST']._serialized_start=638
+  _globals['_TARGETSERVICERELEASEREQUEST']._serialized_end=713
+  _globals['_TARGETSERVICERELEASERESPONSE']._serialized_start=715
+  _globals['_TARGETSERVICERELEASERESPONSE']._serialized_end=792
+  _globals['_TARGETSERVICEGETREPLICAINFOREQUEST']._serialized_start=794
+  _globals['_TARGETSERVICEGETREPLICAINFOREQUEST']._serialized_end=830
+  _globals['_TARGETSERVICEGETREPLICAINFORESPONSE']._serialized_start=832
+  _globals['_TARGETSERVICEGETREPLICAINFORESPONSE']._serialized_end=909
+  _globals['_TARGETSERVICE']._serialized_start=912
+  _globals['_TARGETSERVICE']._serialized_end=1211
 # @@protoc_insertion_point(module_scope)

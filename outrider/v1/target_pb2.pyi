@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class VerifyRequest(_message.Message):
-    __slots__ = ("session_id", "round", "prefix_len", "prefix_digest", "tokens", "draft_tokens", "sampling", "logprobs", "traceparent", "tenant")
+    __slots__ = ("session_id", "round", "prefix_len", "prefix_digest", "tokens", "draft_tokens", "sampling", "logprobs", "traceparent", "tenant", "run")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PREFIX_LEN_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class VerifyRequest(_message.Message):
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     round: int
     prefix_len: int
@@ -29,7 +30,8 @@ class VerifyRequest(_message.Message):
     logprobs: bool
     traceparent: str
     tenant: str
-    def __init__(self, session_id: _Optional[str] = ..., round: _Optional[int] = ..., prefix_len: _Optional[int] = ..., prefix_digest: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., draft_tokens: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_common_pb2.SamplingParams, _Mapping]] = ..., logprobs: bool = ..., traceparent: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+    run: int
+    def __init__(self, session_id: _Optional[str] = ..., round: _Optional[int] = ..., prefix_len: _Optional[int] = ..., prefix_digest: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., draft_tokens: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_common_pb2.SamplingParams, _Mapping]] = ..., logprobs: bool = ..., traceparent: _Optional[str] = ..., tenant: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class VerifyResponse(_message.Message):
     __slots__ = ("round", "verdict", "cache_miss", "incarnation", "timings", "load")

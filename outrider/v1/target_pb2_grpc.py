@@ -57,8 +57,8 @@ class TargetServiceServicer(object):
     """
 
     def Verify(self, request_iterator, context):
-        """Verify opens a session's stream; each message is a round and gets exactly one answer, in order.
-        A round with no draft tokens is plain decoding: the target's own next token.
+        """Verify opens a session's stream; each message is a round and gets exactly one answer, in order, and one
+        more for each round of its run. A round with no draft tokens is plain decoding: the target's own next token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

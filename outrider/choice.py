@@ -96,6 +96,40 @@ def choose(logits: torch.Tensor, context: Context, params: SamplingParams, posit
     return int(survivors[_perturbed_argmax(logits[survivors].double(), uniforms(params.seed, position, survivors))])
 
 
+def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
+    """Indices of the ``count`` largest scores, largest first, the lowest index first of equal ones."""
+    least = torch.topk(scores, min(count, scores.shape[0])).values[-1]
+    able = (scores >= least).nonzero().squeeze(1)
+    return able[torch.sort(scores[able], descending=True, stable=True).indices[:count]]
+
+
+def _perturbed_largest(scores: torch.Tensor, draws: torch.Tensor, count: int) -> torch.Tensor:
+    """Indices of the ``count`` largest scores + Gumbel noise, pruned as in ``_perturbed_argmax``."""
+    likeliest = torch.topk(scores.float(), min(count, scores.shape[0])).indices  # any so many give a bound
+    bound = (scores[likeliest] + gumbel(draws[likeliest])).min()
+    able = (scores + gumbel(draws.max()) >= bound - _ROUNDING).nonzero().squeeze(1)
+    return able[_largest(scores[able] + gumbel(draws[able]), count)]
+
+
+def candidates(
+    logits: torch.Tensor, context: Context, params: SamplingParams, position: int, count: int
+) -> tuple[int, ...]:
+    """The ``count`` (at least 1) tokens that are likeliest to be a peer's choice at a position, the likeliest first.
+
+    A peer with similar logits uses the same noise, so they are the best by the perturbed scores; the first is the
+    choice itself. Fewer when the rule drops all others. logits: fp32 [V]. Raises NonFiniteLogits.
+    """
+    _greedy(logits, position)
+    if params.temperature == 0:
+        best = _largest(logits, count)
+        return tuple(best[logits[best] > _DROPPED].tolist())
+    for process in PROCESSORS:
+        logits = process(logits, context, params)
+    survivors = (logits > _DROPPED).nonzero().squeeze(1)
+    draws = uniforms(params.seed, position, survivors)
+    return tuple(survivors[_perturbed_largest(logits[survivors].double(), draws, count)].tolist())
+
+
 def log_probability(logits: torch.Tensor, token: int) -> float:
     """Natural logarithm of a token's probability under the raw logits [V]."""
     wide = logits.double()

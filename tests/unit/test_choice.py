@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.choice import _perturbed_argmax, choose, log_probability, verify
+from outrider.choice import PROCESSORS, _perturbed_argmax, candidates, choose, log_probability, verify
 from outrider.errors import NonFiniteLogits
 from outrider.noise import gumbel, uniforms
 from outrider.sampling import SamplingParams
@@ -290,3 +290,71 @@ def test_the_emitted_tokens_are_the_targets_own_whatever_the_draft(
     for token in [*draft[: verdict.num_accepted], verdict.next_token]:
         alone.append(choose(SECOND[alone[-1]], alone, params, len(alone)))
         assert token == alone[-1]
+
+
+RULES = st.builds(
+    SamplingParams,
+    temperature=st.sampled_from([0.0, 0.3, 1.0, 5.0]),
+    top_k=st.sampled_from([0, 1, 3]),
+    top_p=st.sampled_from([0.2, 0.8, 1.0]),
+    min_p=st.sampled_from([0.0, 0.3]),
+    seed=st.integers(0, 2**64 - 1),
+)
+
+
+def ranked(logits: torch.Tensor, params: SamplingParams, position: int) -> list[int]:
+    """Every token that the rule keeps, by logit or by perturbed score, without any pruning."""
+    if params.temperature > 0:
+        for process in PROCESSORS:
+            logits = process(logits, (), params)
+    noise = gumbel(uniforms(params.seed, position, torch.arange(len(logits)))) if params.temperature > 0 else 0.0
+    scores = (logits.double() + noise).tolist()
+    return [t for t in sorted(range(len(scores)), key=lambda t: (-scores[t], t)) if scores[t] > -math.inf]
+
+
+@given(
+    logits=st.lists(st.sampled_from([-math.inf, -3.0, 0.0, 0.5, 0.5001, 8.0]), min_size=1, max_size=30),
+    params=RULES,
+    count=st.integers(1, 12),
+)
+@settings(max_examples=400)
+def test_candidates_are_the_best_in_order_and_the_choice_comes_first(
+    logits: list[float], params: SamplingParams, count: int
+) -> None:
+    """Ties at temperature 0 go by the lowest id; dropped tokens are never among them."""
+    row = torch.tensor([*logits, 0.25])
+    best = candidates(row, (), params, 7, count)
+    assert list(best) == ranked(row, params, 7)[:count]
+    assert best[0] == choose(row, (), params, 7)
+
+
+@pytest.mark.parametrize("kind", ["peaked", "flat", "heavy"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_candidates_over_a_whole_vocabulary(kind: str, temperature: float) -> None:
+    """The pruned search gives what sorting all 49152 gives, for 20 seeds."""
+    row = long_tailed(kind, torch.Generator().manual_seed(5))
+    for seed in range(20):
+        params = SamplingParams(temperature, seed=seed)
+        assert list(candidates(row, (), params, 3, 17)) == ranked(row, params, 3)[:17]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("kind", BAD_ROWS)
+def test_a_row_that_is_not_finite_has_no_candidates(kind: str, temperature: float) -> None:
+    with pytest.raises(NonFiniteLogits, match="position 7"):
+        candidates(BAD_ROWS[kind], (), SamplingParams(temperature), 7, 3)
+
+
+def test_the_choice_of_a_similar_model_is_mostly_among_few_candidates() -> None:
+    """What looking ahead rests on: 1000 seeds, TV 0.18; one candidate is right in 80 % of them, four in 99 %.
+
+    Were the seeds drawn anew, false alarms would be rarer than 1 in 10000 (4 standard errors each).
+    """
+    other = FIRST + 0.6 * torch.randn(VOCAB, generator=torch.Generator().manual_seed(9))
+    hits = [0, 0]
+    for seed in range(1000):
+        params = SamplingParams(1.0, seed=seed)
+        guesses, choice = candidates(FIRST, (), params, 4, 4), choose(other, (), params, 4)
+        hits[0] += choice == guesses[0]
+        hits[1] += choice in guesses
+    assert (hits[0] > 740, hits[1] > 970) == (True, True)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from outrider.pass_times import PassTimes
+
 T = TypeVar("T")
 PREFIX = "OUTRIDER_"
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -70,7 +72,8 @@ _PARSERS: dict[Any, Callable[[str], Any]] = {
 
 
 def setting(default: Any = dataclasses.MISSING, *, parse: Callable[[str], Any] | None = None, **bounds: Any) -> Any:
-    """A field with bounds: ``least``, ``most`` or ``choices``, checked for values that are given."""
+    """A field with bounds: ``least``, ``most`` or ``choices``, checked for values that are given; ``engine`` is the
+    only one that the field means something to."""
     return dataclasses.field(default=default, metadata={"parse": parse, **bounds})
 
 
@@ -111,9 +114,11 @@ class ReplicaConfig:
     """Path of a model folder, or a Hugging Face id."""
     listen: str = setting("127.0.0.1:50052")
     """Address to serve on."""
-    dtype: str = setting("bfloat16", choices=("bfloat16", "float32", "float16"))
+    engine: str = setting("model", choices=("model", "synthetic"))
+    """``synthetic`` loads no weights: passes take a set time and choices follow a rule (``inference/synthetic.py``)."""
+    dtype: str = setting("bfloat16", choices=("bfloat16", "float32", "float16"), engine="model")
     """Data type of weights and cache."""
-    device: str = setting("cpu")
+    device: str = setting("cpu", engine="model")
     """Torch device."""
     kv_bytes: int = setting(0, parse=parse_budget)
     """Size of the KV cache. 0 (``auto``) takes a share of what is free once the weights are loaded."""
@@ -126,9 +131,9 @@ class ReplicaConfig:
     chunk_rows: int = setting(0, least=0, most=8192)
     """Prompt rows that join a pass while other sessions are in the middle of an answer. 0 measures how many keep
     such a pass within five times one without them."""
-    threads: int = setting(0, least=0, most=1024)
+    threads: int = setting(0, least=0, most=1024, engine="model")
     """Threads of a forward pass. 0 takes the cores that the cgroup grants."""
-    compile: str = setting("auto", choices=("off", "auto", "on"))
+    compile: str = setting("auto", choices=("off", "auto", "on"), engine="model")
     """The compiled pass: ``auto`` uses it as soon as its machine code is there and never waits for that,
     ``on`` builds it before serving and refuses a model that has none, ``off`` runs transformers' modules."""
     max_waiting: int = setting(64, least=0)
@@ -139,19 +144,32 @@ class ReplicaConfig:
     """Most calls served at once; further ones are refused with RESOURCE_EXHAUSTED."""
     drain_s: float = setting(20.0, least=0.0)
     """Seconds that running streams get to end after SIGTERM."""
-    trust_remote_code: bool = setting(False)
+    trust_remote_code: bool = setting(False, engine="model")
     """Whether code that a model's repository ships may run."""
+    synthetic_pass_ms: PassTimes = setting(  # noqa: RUF009 - a field like the others
+        PassTimes(), parse=PassTimes.parse, engine="synthetic"
+    )
+    """Milliseconds of a synthetic pass: a number, or points of rows and milliseconds with lines between them."""
 
     def __post_init__(self) -> None:
         if self.max_draft_tokens >= self.max_rows:  # a block is verified in one pass: its tokens and one more
             raise ConfigError(
                 f"{PREFIX}MAX_DRAFT_TOKENS={self.max_draft_tokens}: must be below {PREFIX}MAX_ROWS={self.max_rows}"
             )
+        for field in dataclasses.fields(self):
+            engine, value = field.metadata.get("engine", self.engine), getattr(self, field.name)
+            if engine != self.engine and value != field.default:
+                raise ConfigError(f"{PREFIX}{field.name.upper()}={str(value)!r}: needs {PREFIX}ENGINE={engine}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DraftConfig(ReplicaConfig):
     """Settings of a draft replica."""
 
-    draft_vocab: str = setting("")
+    draft_vocab: str = setting("", engine="model")
     """Path of a .npy file of token ids that the draft's head is cut to; empty keeps all. The text stays the same."""
+    synthetic_acceptance: float = setting(0.8, least=0.0, most=1.0, engine="synthetic")
+    """Chance that the choice of a synthetic draft is the target's, at each position by itself."""
+    synthetic_second: float = setting(0.7, least=0.0, most=1.0, engine="synthetic")
+    """Where that choice is wrong, the chance that the next likeliest token is the target's; where that is not either,
+    the same chance again for the one after it, and so on."""

@@ -25,7 +25,9 @@ from outrider.inference.engine import Engine, EngineOptions, PassRecord
 from outrider.inference.invariance import calibrate
 from outrider.inference.locate import model_folder
 from outrider.inference.model import ModelOptions, ModelRunner
+from outrider.inference.program import Runner
 from outrider.inference.schedule import RowBudget
+from outrider.inference.synthetic import load_synthetic
 from outrider.inference.threads import available_threads
 from outrider.tokenizer import Tokenizer
 from outrider.wire import Numerics, ReplicaFacts
@@ -116,7 +118,12 @@ def _head_ids(config: ReplicaConfig) -> tuple[int, ...] | None:
     return tuple(int(token) for token in np.unique(ids))
 
 
-def _load(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
+def _load(config: ReplicaConfig) -> tuple[Runner, ReplicaFacts]:
+    """What runs the passes, and its handshake."""
+    return load_synthetic(config) if config.engine == "synthetic" else _load_model(config)
+
+
+def _load_model(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
     """Load the model and calibrate its passes."""
     threads = config.threads or available_threads()
     torch.set_num_threads(threads)
@@ -142,7 +149,7 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     """Load the model on the engine's thread and start serving rounds. Takes seconds, without blocking the loop."""
     started = time.monotonic()
     described: list[ReplicaFacts] = []
-    runners: list[ModelRunner] = []
+    runners: list[Runner] = []
 
     def build() -> Engine:
         runner, facts = _load(config)
@@ -153,8 +160,9 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     batcher = Batcher()
     engine = await batcher.start(build)
     replica = Replica(described[0], engine, batcher)
-    if runners[0].upgradable:
-        replica.upgrading = asyncio.create_task(_upgrade(replica, runners[0]))
+    runner = runners[0]
+    if isinstance(runner, ModelRunner) and runner.upgradable:
+        replica.upgrading = asyncio.create_task(_upgrade(replica, runner))
     _export_counters(engine)
     _log_loaded(replica.facts, time.monotonic() - started)
     return replica

@@ -20,6 +20,7 @@ from outrider.cli.doctor import local_findings, remote_findings
 from outrider.cli.models import chosen_pair, prepare_default
 from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
 from outrider.cli.stack import StackError, StackOptions, is_serving
+from outrider.cli.synthetic import SyntheticOptions, with_draft
 from outrider.cli.up import up as run_up
 from outrider.errors import InvalidArgument, OutriderError
 from outrider.home import models_folder
@@ -71,6 +72,13 @@ class Compile(enum.StrEnum):
     ON = "on"
 
 
+class EngineKind(enum.StrEnum):
+    """Values of ``--engine``."""
+
+    MODEL = "model"
+    SYNTHETIC = "synthetic"
+
+
 @app.command()
 def up(
     target: TargetModel = None,
@@ -80,11 +88,29 @@ def up(
     compiled: Annotated[
         Compile | None, typer.Option("--compile", help="Compiled passes; OUTRIDER_COMPILE or auto.")
     ] = None,
+    engine: Annotated[
+        EngineKind, typer.Option(envvar="OUTRIDER_ENGINE", help="synthetic: no weights, passes of a set time.")
+    ] = EngineKind.MODEL,
+    synthetic_target: Annotated[
+        str | None, typer.Option(metavar="MS", help="Of a target pass: 20, or by rows 1:20,64:40.")
+    ] = None,
+    synthetic_draft: Annotated[str | None, typer.Option(metavar="MS", help="Of a draft pass.")] = None,
+    synthetic_acceptance: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Chance that the draft is right.")
+    ] = None,
 ) -> None:
     """Start target, draft and orchestrator here, and stop them on Ctrl-C."""
-    pair = chosen_pair(target, draft, os.environ)
+    synthetic = engine is EngineKind.SYNTHETIC
+    options = SyntheticOptions(synthetic_target, synthetic_draft, synthetic_acceptance)
+    try:
+        options.check(synthetic)
+    except InvalidArgument as error:
+        fail(error)
+    pair = chosen_pair(target, with_draft(target, draft) if synthetic else draft, os.environ)
     chosen = {} if compiled is None else {"OUTRIDER_COMPILE": compiled.value}
-    _run(run_up(StackOptions(*pair, logs=_logs(), host=host, port=port, environment=chosen)))
+    chosen["OUTRIDER_ENGINE"] = engine.value
+    own = options.variables(os.environ) if synthetic else {}
+    _run(run_up(StackOptions(*pair, logs=_logs(), host=host, port=port, environment=chosen, variables=own)))
 
 
 @app.command()

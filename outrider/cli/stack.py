@@ -31,7 +31,8 @@ class StackError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """Which models, where to listen (port 0 picks free ones), where logs go, and variables to pass on.
+    """Which models, where to listen (port 0 picks free ones), where logs go, and variables to pass on: to all
+    services, and to single ones by their names.
 
     ``draft`` None runs without a draft service.
     """
@@ -42,6 +43,7 @@ class StackOptions:
     host: str = "127.0.0.1"
     port: int = 50051
     environment: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ def services(options: StackOptions) -> list[Service]:
             f"{name}_service",
             address[name],
             options.logs / f"{name}.log",
-            {"OUTRIDER_MODEL": model, "OUTRIDER_LISTEN": address[name]},
+            {**options.variables.get(name, {}), "OUTRIDER_MODEL": model, "OUTRIDER_LISTEN": address[name]},
             {"GOMP_SPINCOUNT": _SPIN_COUNT},
         )
         for name, model in models.items()

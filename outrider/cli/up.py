@@ -75,9 +75,11 @@ async def _keep_running(service: Service, environment: Mapping[str, str]) -> Non
             stderr.print(f"{service.name} is ready again")
 
 
-async def _serve_until_stopped(stack: Sequence[Service], stopped: "asyncio.Task[str]") -> None:
+async def _serve_until_stopped(
+    stack: Sequence[Service], stopped: "asyncio.Task[str]", environment: Mapping[str, str]
+) -> None:
     """Watch the services until a signal comes."""
-    watchers = [asyncio.create_task(_keep_running(service, os.environ)) for service in stack]
+    watchers = [asyncio.create_task(_keep_running(service, environment)) for service in stack]
     try:
         done, _ = await asyncio.wait({stopped, *watchers}, return_when=asyncio.FIRST_COMPLETED)
         for task in done - {stopped}:
@@ -97,7 +99,7 @@ async def up(options: StackOptions) -> None:
             ready.result()
             info = await check_pair(stack[-1].address, with_draft=options.draft is not None)
             _print_addresses(stack, info)
-            await _serve_until_stopped(stack, stopped)
+            await _serve_until_stopped(stack, stopped, {**os.environ, **options.environment})
         ready.cancel()
         stderr.print(f"{stopped.result()}: stopping")
     stderr.print("stopped")

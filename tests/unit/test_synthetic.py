@@ -72,7 +72,8 @@ def test_chunks_and_blocks_do_not_matter(tokens: list[int], data: st.DataObject)
 
 
 def test_neighbours_and_padding_do_not_matter() -> None:
-    runner = runner_of()
+    """The last block is in use: a padding row that were written would land in it."""
+    runner = runner_of(num_blocks=12)
     runner.row_multiple = 8
     contexts = [context_of(length) for length in (1, 5, BLOCK, 70)]
     segments = [Segment(tokens, 0, range(3 * i, 3 * i + 3), 1) for i, tokens in enumerate(contexts)]

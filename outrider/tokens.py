@@ -54,10 +54,17 @@ class TokenLog:
         del self._tokens[length:]
         del self._digests[length + 1 :]
 
-    def common_prefix(self, tokens: Iterable[int]) -> int:
-        """Number of leading tokens that both lists share."""
+    def prefix(self, length: int) -> "TokenLog":
+        """A copy of the first ``length`` tokens; no digest is computed again."""
+        copy = TokenLog()
+        copy._tokens = self._tokens[:length]
+        copy._digests = self._digests[: length + 1]
+        return copy
+
+    def common_prefix(self, tokens: Iterable[int], start: int = 0) -> int:
+        """Number of leading ``tokens`` that stand in this list from ``start`` on."""
         shared = 0
-        for mine, theirs in zip(self._tokens, tokens, strict=False):
+        for mine, theirs in zip(self.since(start), tokens, strict=False):
             if mine != theirs:
                 break
             shared += 1

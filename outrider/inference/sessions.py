@@ -1,11 +1,13 @@
 """The sessions of an engine: tokens, block tables, and who may be evicted (design I2: all disposable).
 
-It knows cache blocks and time, not models. Only the engine's thread uses it.
+A session that looks ahead is a small tree: its main line and branches that share blocks with it. It knows cache
+blocks and time, not models; which line goes on is decided in ``branches.py``. Only the engine's thread uses it.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from outrider.inference.kv_cache import BlockPool, BlockTable, check_integrity
 from outrider.inference.prefix_cache import block_key, keys_of, root_key
@@ -13,12 +15,33 @@ from outrider.inference.stream import Stream
 from outrider.tokens import TokenLog
 
 
+class Chooser(Protocol):
+    """What chose tokens that nobody has asked for yet."""
+
+    @property
+    def rule(self) -> Hashable:
+        """What its choices depend on besides the tokens before them."""
+
+    @property
+    def chosen(self) -> Sequence[int]:
+        """Its choices so far, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a branch adds of its own: the choices after its first ``start`` tokens. All but the last are cached."""
+
+    start: int
+    chooser: Chooser
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """Tokens whose keys and values are cached. ``busy`` while a round of it is in the engine.
 
     ``keys`` are those of its first blocks, full and offered to others; ``root`` is the key before them.
-    ``stream`` is the one that its last round came by.
+    ``stream`` is the one that its last round came by. ``branches`` are the forks of its last look-ahead, sessions with
+    this one as ``parent``; ``ahead`` says what a branch chose. ``alive`` until its cache goes to others.
     Invariant: ``len(log) == table.length`` between passes.
     """
 
@@ -30,6 +53,10 @@ class Session:
     stream: Stream | None = None
     busy: bool = False
     last_used: float = 0.0
+    parent: "Session | None" = None
+    branches: list["Session"] = field(default_factory=list)
+    ahead: Ahead | None = None
+    alive: bool = True
 
     @property
     def last_key(self) -> bytes:
@@ -41,6 +68,34 @@ class Session:
         self.log.truncate(length)
         self.table.truncate(length)
         del self.keys[length // self.table.block_size :]
+
+    def fork(self, length: int) -> "Session":
+        """A branch that shares the first ``length`` tokens and their blocks."""
+        table = self.table.fork()
+        table.truncate(length)
+        keys = self.keys[: length // table.block_size]
+        branch = Session(self.session_id, table, self.root, self.log.prefix(length), keys, parent=self)
+        self.branches.append(branch)
+        return branch
+
+    def take_over(self, branch: "Session") -> None:
+        """Go on as one of the branches, and give up what the session was."""
+        self.table, branch.table = branch.table, self.table
+        self.log, self.keys, self.ahead = branch.log, branch.keys, branch.ahead
+        branch.free()
+
+    def prune(self) -> None:
+        """Give up the branches."""
+        for branch in list(self.branches):
+            branch.free()
+
+    def free(self) -> None:
+        """Give back every block, those of the branches too. The session is of no use any more."""
+        self.prune()
+        self.table.free()
+        self.alive = False
+        if self.parent is not None:
+            self.parent.branches.remove(self)
 
     def keys_after(self, tokens: Sequence[int]) -> list[bytes]:
         """Keys of the blocks that ``tokens`` would fill and that another session may have filled already.
@@ -104,13 +159,23 @@ class SessionStore:
         """Sessions in the middle of an answer: running, with a round behind them."""
         return {s.session_id for s in self if s.running(since) and s.stream is not None and s.stream.served}
 
+    def branches(self) -> list[Session]:
+        """The branches of all sessions, those of the session least recently used first."""
+        return [branch for session in self for branch in session.branches]
+
     def drop(self, session_id: str) -> bool:
         """Forget a session and free its blocks. False when it is unknown."""
-        session = self._sessions.pop(session_id, None)
+        session = self._sessions.get(session_id)
         if session is None:
             return False
-        session.table.free()
+        self.discard(session)
         return True
+
+    def discard(self, session: Session) -> None:
+        """Free a session, or a branch alone."""
+        if session.parent is None:
+            self._sessions.pop(session.session_id, None)
+        session.free()
 
     def forget_all(self) -> bool:
         """Drop every session and shared prefix, for contents that became void. False while answers are being made."""
@@ -128,16 +193,18 @@ class SessionStore:
             self.drop(session_id)
 
     def make_room(self, blocks: int, victims: Sequence[Session], spare: int = 0) -> bool:
-        """Evict ``victims`` in order until ``blocks`` are free.
+        """Evict ``victims``, sessions or branches, in order until ``blocks`` are free.
 
-        False when ``blocks`` and ``spare`` more could not be had; then nobody is evicted for nothing.
+        False when ``blocks`` and ``spare`` more could not be had; then nobody is evicted for nothing. A session takes
+        its branches with it, so they must come before it to be evicted alone.
         """
         holders = [session for session in victims if session.table.blocks]
         if self.pool.free + self._freed_by(holders) < blocks + spare:
             return False
         while self.pool.free < blocks:
-            self.drop(holders.pop(0).session_id)
-            self.evictions += 1
+            victim = holders.pop(0)
+            self.evictions += victim.parent is None
+            self.discard(victim)
         return True
 
     def _freed_by(self, sessions: Sequence[Session]) -> int:
@@ -147,8 +214,9 @@ class SessionStore:
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless blocks and lengths add up."""
-        check_integrity(self.pool, (s.table for s in self))
-        for session in self:
+        lines = [*self, *self.branches()]
+        check_integrity(self.pool, (line.table for line in lines))
+        for session in lines:
             if len(session.log) != session.table.length:
                 raise AssertionError(
                     f"session {session.session_id}: {len(session.log)} tokens, {session.table.length} cached"

@@ -166,3 +166,72 @@ def test_a_stream_that_has_been_silent_for_long_runs_only_while_it_has_a_round()
     assert not session.running(since=6.0)
     session.busy = True
     assert session.running(since=6.0)
+
+
+def tree(store: SessionStore, name: str, count: int, *lengths: int) -> tuple[Session, list[Session]]:
+    """A session of ``count`` tokens with branches at these lengths."""
+    session = obtain(store, name, 0.0)
+    fill(session, count)
+    return session, [session.fork(length) for length in lengths]
+
+
+def grow(session: Session, *tokens: int) -> None:
+    """Append tokens; whoever shares the last block keeps its own."""
+    session.table.reserve(session.table.length + len(tokens))
+    session.table.advance(len(tokens))
+    session.log.extend(tokens)
+
+
+def test_branches_share_blocks_until_they_write() -> None:
+    store = store_with()
+    session, (low, high) = tree(store, "a", 7, 4, 6)
+    assert (store.pool.held, low.table.blocks) == (2, session.table.blocks[:1])
+    grow(high, 9)
+    grow(low, 9)
+    store.check_integrity()
+    assert store.pool.held == 4
+    assert session.log.tokens == list(range(7))
+    assert (low.log.tokens, high.log.tokens) == ([0, 1, 2, 3, 9], [0, 1, 2, 3, 4, 5, 9])
+
+
+def test_a_session_goes_on_as_one_of_its_branches() -> None:
+    store = store_with()
+    session, (low, high) = tree(store, "a", 7, 4, 6)
+    grow(low, 9)
+    session.take_over(low)
+    store.check_integrity()
+    assert (session.log.tokens, session.branches, low.alive) == ([0, 1, 2, 3, 9], [high], False)
+    session.prune()
+    store.check_integrity()
+    assert (session.branches, high.alive, store.pool.held) == ([], False, 2)
+
+
+def test_a_branch_goes_alone_and_a_session_takes_its_branches_with_it() -> None:
+    store = store_with()
+    session, (low, high) = tree(store, "a", 7, 4, 6)
+    store.discard(low)
+    assert (session.branches, session.alive, low.alive) == ([high], True, False)
+    store.drop("a")
+    assert (session.alive, high.alive, store.pool.held, len(store)) == (False, False, 0, 0)
+
+
+def test_branches_are_no_sessions_and_go_before_them() -> None:
+    """Evicting them is no eviction: nobody has to come back for them."""
+    store = store_with("b", blocks=6)
+    session, branches = tree(store, "a", 7, 6, 6)
+    for branch in branches:
+        grow(branch, 9)
+    assert (len(store), store.pool.free) == (2, 1)
+    assert store.make_room(2, [*store.branches(), *idle(store)])
+    assert (names(store), session.branches, store.evictions) == (["b", "a"], branches[1:], 0)
+    assert store.make_room(4, [*store.branches(), *idle(store)])
+    assert (names(store), session.branches, store.evictions) == (["a"], [], 1)
+    store.check_integrity()
+
+
+def test_a_branch_keeps_the_keys_of_the_blocks_that_it_shares() -> None:
+    store = store_with()
+    session, _ = tree(store, "a", 9)
+    session.offer(9)
+    assert len(session.fork(9).keys) == 2
+    assert len(session.fork(7).keys) == 1

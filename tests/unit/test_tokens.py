@@ -57,6 +57,22 @@ def test_a_cut_beyond_the_log_is_refused(length: int) -> None:
     assert len(log) == 3
 
 
+@given(token_lists, st.data())
+def test_a_copied_prefix_is_a_log_of_its_own(tokens: list[int], data: st.DataObject) -> None:
+    length = data.draw(st.integers(0, len(tokens)))
+    log = TokenLog(tokens)
+    copy, fresh = log.prefix(length), TokenLog([*tokens[:length], 7])
+    copy.extend([7])
+    assert [copy.digest(n) for n in range(length + 2)] == [fresh.digest(n) for n in range(length + 2)]
+    assert log.tokens == tokens
+
+
+@given(token_lists, token_lists, st.data())
+def test_tokens_are_compared_from_a_position_on(first: list[int], second: list[int], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(first)))
+    assert TokenLog(first).common_prefix(second, start) == TokenLog(first[start:]).common_prefix(second)
+
+
 @given(token_lists, token_lists)
 def test_the_common_prefix_is_the_longest_that_both_share(first: list[int], second: list[int]) -> None:
     shared = TokenLog(first).common_prefix(second)

@@ -1,6 +1,6 @@
 """DraftService over gRPC: protobuf in, protobuf out. It knows messages and streams, not models."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from opentelemetry.trace import SpanKind
@@ -26,8 +26,13 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
 
     async def Propose(self, requests: Any, context: Any) -> AsyncIterator[draft_pb2.ProposeResponse]:
         """Answer each round of a stream in order."""
-        async for response in in_order(requests, self._replica.batcher, self._round):
+        async for response in in_order(requests, self._replica.batcher, self._rounds):
             yield response
+
+    async def _rounds(
+        self, opening: Opening, request: draft_pb2.ProposeRequest
+    ) -> AsyncGenerator[draft_pb2.ProposeResponse, None]:
+        yield await self._round(opening, request)
 
     async def _round(self, opening: Opening, request: draft_pb2.ProposeRequest) -> draft_pb2.ProposeResponse:
         facts = self._replica.facts

@@ -104,18 +104,28 @@ class DraftStream:
 
 
 class TargetStream:
-    """One session's stream to one target replica."""
+    """One session's stream to one target replica. ``coming`` counts the answers of a run that are still to come."""
 
     def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
         self._facts = facts
         self._logprobs = options.logprobs
+        self.coming = 0
         self._stream = RoundStream(target_pb2_grpc.TargetServiceStub(channel).Verify, options)
 
-    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], parent: Span) -> Verdict | CacheMiss:
-        """Ask which tokens of the block the target chooses too."""
+    async def verify(
+        self, number: int, claim: Claim, block: tuple[int, ...], run: int, parent: Span
+    ) -> Verdict | CacheMiss:
+        """Ask which tokens of the block the target chooses too, unless a run brings the answer by itself."""
         span = _client_span(telemetry.SPAN_VERIFY_CLIENT, parent, claim)
         with telemetry.ending(span):
-            response = await self._stream.ask(self._request(number, claim, block, span))
+            if self.coming:
+                self.coming -= 1
+                response = await self._stream.next_answer(number)
+            else:
+                request = self._request(number, claim, block, span)
+                request.run = min(run, self._facts.max_run)
+                response = await self._stream.ask(request)
+                self.coming = request.run
             _describe(span, response)
             return self._read(response, claim, block)
 
@@ -133,6 +143,7 @@ class TargetStream:
     def _read(self, response: target_pb2.VerifyResponse, claim: Claim, block: tuple[int, ...]) -> Verdict | CacheMiss:
         _check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
+            self.coming = 0
             return CacheMiss(response.cache_miss.cached_len)
         if response.WhichOneof("outcome") != "verdict":
             raise ProtocolViolation("a verdict without an outcome")

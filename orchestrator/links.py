@@ -99,7 +99,14 @@ class TargetLink:
         self._opened = time.monotonic()
         self._stream: TargetStream | None = None
 
-    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> Verdict | CacheMiss:
+    @property
+    def coming(self) -> int:
+        """Verdicts of a run that are still to come; a lost stream brings none."""
+        return self._stream.coming if self._stream is not None else 0
+
+    async def verify(
+        self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span
+    ) -> Verdict | CacheMiss:
         """The target's choices; while it is away, wait for it as long as patience lasts.
 
         A target without room refuses the answer at its first round only; later it is waited for like a lost one.
@@ -109,7 +116,7 @@ class TargetLink:
             if self._stream is None:
                 self._stream = await self._open(give_up - time.monotonic())
             try:
-                answer = await self._stream.verify(number, claim, block, span)
+                answer = await self._stream.verify(number, claim, block, run, span)
             except Unavailable as error:
                 self.close()
                 self._member.failed(error.message)

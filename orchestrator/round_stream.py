@@ -51,9 +51,17 @@ class RoundStream:
             request.sampling.CopyFrom(sampling_to_pb(self._options.params))
             self._opened = True
         patience = self._options.round_timeout_s + len(request.tokens) * _CATCH_UP_S_PER_TOKEN
+        return await self._exchange(request, request.round, patience)
+
+    async def next_answer(self, number: int) -> Any:
+        """Wait for the answer to a round that needs no message. Raises what ``ask`` raises."""
+        return await self._exchange(None, number, self._options.round_timeout_s)
+
+    async def _exchange(self, request: Any, number: int, patience: float) -> Any:
         try:
             async with asyncio.timeout(patience):
-                await self._call.write(request)
+                if request is not None:
+                    await self._call.write(request)
                 response = await self._call.read()
         except TimeoutError:
             self.close()
@@ -67,9 +75,9 @@ class RoundStream:
         if response is None:  # what grpc.aio gives for bytes that are no such message
             self.close()
             raise ProtocolViolation("an answer that cannot be parsed")
-        if response.round != request.round:
+        if response.round != number:
             self.close()
-            raise ProtocolViolation(f"answer to round {response.round} in round {request.round}")
+            raise ProtocolViolation(f"answer to round {response.round} in round {number}")
         return response
 
     def close(self) -> None:

@@ -53,10 +53,17 @@ class Draft(Protocol):
 
 
 class Target(Protocol):
-    """The target as a session sees it."""
+    """The target as a session sees it. ``coming``: rounds without a block that it goes on with unasked."""
 
-    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> Verdict | CacheMiss:
-        """The target's choices. Raises OutriderError when the request cannot go on."""
+    @property
+    def coming(self) -> int:
+        """How many verdicts of a run are still to come; while there are any, no block can be sent."""
+
+    async def verify(
+        self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span
+    ) -> Verdict | CacheMiss:
+        """The target's choices; it goes on with ``run`` more rounds unasked, or as many as it will. Raises
+        OutriderError when the request cannot go on."""
 
 
 @dataclass(slots=True)
@@ -144,7 +151,7 @@ class Generation:
             span = telemetry.tracer().start_span(telemetry.SPAN_ROUND, telemetry.child_of(self.span))
             with telemetry.ending(span):
                 began = time.perf_counter()
-                block = await self._propose(number, span)
+                block = () if self.target.coming else await self._propose(number, span)
                 proposed = time.perf_counter()
                 verdict = await self._verify(number, block, span)
                 done = self._commit(number, block, verdict, (began, proposed, time.perf_counter()))
@@ -171,8 +178,9 @@ class Generation:
         return proposal.tokens
 
     async def _verify(self, number: int, block: tuple[int, ...], span: Span) -> Verdict:
+        run = 0 if block else self.policy.run(self.answer.remaining)
         verdict = await _resending(
-            self.target_view, self.log, lambda claim: self.target.verify(number, claim, block, span)
+            self.target_view, self.log, lambda claim: self.target.verify(number, claim, block, run, span)
         )
         if self.totals.rounds == 0:  # the view now holds what the first claim that was taken began with
             self.totals.cached_prompt_tokens = self.target_view.claim(self.log).prefix_len + verdict.shared

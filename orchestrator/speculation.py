@@ -31,3 +31,7 @@ class Policy:
         """Tokens to propose when ``remaining`` may still be emitted: the last of a round is the target's own."""
         wanted = {Mode.AUTO: self.automatic, Mode.OFF: 0, Mode.FIXED: self.speculation.draft_tokens}
         return max(0, min(wanted[self.speculation.mode], remaining - 1))
+
+    def run(self, remaining: int) -> int:
+        """Plain rounds that the target goes on with unasked after one without a block."""
+        return 0 if self.draft_tokens(16) and remaining > 1 else max(0, min(16, remaining) - 1)

@@ -55,6 +55,7 @@ class ReplicaFacts:
     row_invariant: bool
     kv_capacity_tokens: int
     max_draft_tokens: int
+    max_run: int = 0
     numerics: Numerics = field(default_factory=Numerics)
     load: LoadFacts = field(default_factory=LoadFacts)
     protocol_version: int = PROTOCOL_VERSION
@@ -107,6 +108,7 @@ def facts_to_pb(facts: ReplicaFacts) -> common_pb2.ReplicaInfo:
         row_invariant=facts.row_invariant,
         kv_capacity_tokens=facts.kv_capacity_tokens,
         max_draft_tokens=facts.max_draft_tokens,
+        max_run=facts.max_run,
         load=load_to_pb(facts.load),
     )
 
@@ -124,6 +126,7 @@ def facts_from_pb(info: common_pb2.ReplicaInfo) -> ReplicaFacts:
         row_invariant=info.row_invariant,
         kv_capacity_tokens=info.kv_capacity_tokens,
         max_draft_tokens=info.max_draft_tokens,
+        max_run=info.max_run,
         numerics=Numerics(numerics.hardware, numerics.build, numerics.dtype, numerics.path),
         load=load_from_pb(info.load),
         protocol_version=info.protocol_version,

@@ -1,6 +1,8 @@
 """TargetService over gRPC: protobuf in, protobuf out. It knows messages and streams, not models."""
 
-from collections.abc import AsyncIterator
+import contextlib
+import dataclasses
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from opentelemetry.trace import SpanKind
@@ -11,10 +13,10 @@ from outrider.errors import InvalidArgument
 from outrider.inference.job import Outcome
 from outrider.inference.replica import Replica
 from outrider.inference.rounds import Opening, in_order, read_claim, read_release
-from outrider.tokens import CacheMiss
+from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
 from outrider.wire import check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
-from target_service.verifier import Verify
+from target_service.verifier import MAX_RUN, Verify
 
 NAME = target_pb2.DESCRIPTOR.services_by_name["TargetService"].full_name
 
@@ -27,27 +29,40 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
 
     async def Verify(self, requests: Any, context: Any) -> AsyncIterator[target_pb2.VerifyResponse]:
         """Answer each round of a stream in order."""
-        async for response in in_order(requests, self._replica.batcher, self._round):
+        async for response in in_order(requests, self._replica.batcher, self._rounds):
             yield response
 
-    async def _round(self, opening: Opening, request: target_pb2.VerifyRequest) -> target_pb2.VerifyResponse:
+    async def _rounds(
+        self, opening: Opening, request: target_pb2.VerifyRequest
+    ) -> AsyncGenerator[target_pb2.VerifyResponse, None]:
+        """The answer to a message, and those of its run."""
+        claim, program = self._read(opening, request)
+        attributes = {telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len}
+        span = telemetry.tracer().start_span(
+            telemetry.SPAN_VERIFY_SERVER, telemetry.extract(request.traceparent), SpanKind.SERVER, attributes
+        )
+        with telemetry.ending(span):
+            trace = span.get_span_context() if span.is_recording() else None
+            outcomes = self._replica.batcher.outcomes(opening.name, claim, program, trace, opening.stream)
+            async with contextlib.aclosing(outcomes):
+                number = request.round
+                async for outcome in outcomes:
+                    span.set_attributes(telemetry.outcome_attributes(outcome))
+                    yield self._respond(number, outcome)
+                    number += 1
+
+    def _read(self, opening: Opening, request: target_pb2.VerifyRequest) -> tuple[Claim, Verify]:
+        """What a message asks for. Raises InvalidArgument."""
         facts = self._replica.facts
         claim = read_claim(request, opening, facts.vocab_size)
         block = check_tokens("draft_tokens", request.draft_tokens, facts.vocab_size)
         if len(block) > facts.max_draft_tokens:
             raise InvalidArgument("draft_tokens", f"at most {facts.max_draft_tokens} tokens, got {len(block)}")
-        program = Verify(opening.params, block, facts.vocab_size, request.logprobs)
-        span = telemetry.tracer().start_span(
-            telemetry.SPAN_VERIFY_SERVER,
-            context=telemetry.extract(request.traceparent),
-            kind=SpanKind.SERVER,
-            attributes={telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len},
-        )
-        with telemetry.ending(span):
-            trace = span.get_span_context() if span.is_recording() else None
-            outcome = await self._replica.batcher.run(opening.name, claim, program, trace, opening.stream)
-            span.set_attributes(telemetry.outcome_attributes(outcome))
-        return self._respond(request.round, outcome)
+        most = 0 if block else MAX_RUN
+        if request.run > most:
+            words = "without draft tokens" if not block else "in a round with draft tokens"
+            raise InvalidArgument("run", f"must be 0 to {most} {words}, got {request.run}")
+        return claim, Verify(opening.params, block, facts.vocab_size, request.logprobs, request.run)
 
     def _respond(self, number: int, outcome: Outcome) -> target_pb2.VerifyResponse:
         response = target_pb2.VerifyResponse(
@@ -81,4 +96,5 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         self, request: target_pb2.TargetServiceGetReplicaInfoRequest, context: Any
     ) -> target_pb2.TargetServiceGetReplicaInfoResponse:
         """The handshake."""
-        return target_pb2.TargetServiceGetReplicaInfoResponse(info=facts_to_pb(self._replica.current_facts()))
+        facts = dataclasses.replace(self._replica.current_facts(), max_run=MAX_RUN)
+        return target_pb2.TargetServiceGetReplicaInfoResponse(info=facts_to_pb(facts))

@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from outrider.errors import OutriderError, Unavailable
@@ -71,17 +71,30 @@ class Batcher:
     async def run(
         self, session_id: str, claim: Claim, program: Program, trace: Any = None, stream: Stream | None = None
     ) -> Outcome:
-        """Run one round. Raises what the engine or the program raised; cancelling frees the round's work."""
+        """The one outcome of a round. Raises what the engine or the program raised; cancelling frees its work."""
+        async with contextlib.aclosing(self.outcomes(session_id, claim, program, trace, stream)) as outcomes:
+            return await anext(outcomes)
+
+    async def outcomes(
+        self, session_id: str, claim: Claim, program: Program, trace: Any = None, stream: Stream | None = None
+    ) -> AsyncGenerator[Outcome, None]:
+        """Outcomes of a round as they come. Raises what the engine or the program raised; closing it frees its work."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Outcome] = loop.create_future()
+        told: asyncio.Queue[Outcome | Exception] = asyncio.Queue()
         engine = self._live  # on the caller's side: an error inside a command would end the thread
-        job = Job(session_id, claim, program, lambda outcome: _post(loop, _settle, future, outcome), trace)
+        job = Job(session_id, claim, program, lambda outcome: _post(loop, told.put_nowait, outcome), trace)
         job.stream = stream or job.stream
         self._send(lambda: engine.submit(job))
+        over = False
         try:
-            return await future
+            while not over:
+                outcome = await told.get()
+                over = isinstance(outcome, Exception) or outcome.last
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield outcome
         finally:
-            job.cancelled = not future.done() or future.cancelled()
+            job.cancelled = not over
 
     def end(self, stream: Stream) -> None:
         """A session's stream has ended: what it holds may be had by others from now on."""

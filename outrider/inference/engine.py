@@ -94,7 +94,8 @@ class Engine:
 
     def patience(self) -> float:
         """Seconds that the next pass may wait for sessions of the last one."""
-        return self._gather.patience(self._clock())
+        here = len(self._running) + len(self._admission.waiting)
+        return self._gather.patience(self._clock(), here)
 
     def start_over(self) -> bool:
         """Void caches and measured times: passes will be computed otherwise. False, and nothing done, while an answer
@@ -111,7 +112,7 @@ class Engine:
             return self.sessions.drop(session_id)
         for job in self._running:
             if job.session is session:
-                job.cancelled = True
+                job.cancelled = job.released = True
         return True
 
     def expire(self) -> None:
@@ -147,8 +148,11 @@ class Engine:
         return True
 
     def _drop_cancelled(self) -> None:
+        """What a run has told of stays cached: its answer may have ended there. Half a round is worth nothing."""
         for job in [job for job in self._running if job.cancelled]:
-            self._fail(job, Cancelled("the round was cancelled"))
+            assert job.session is not None
+            self._finish(job, keep=len(job.session.log) if job.partial else None)
+            job.deliver(Cancelled("the round was cancelled"))
 
     def _admit(self) -> None:
         """Begin the rounds that have their memory."""
@@ -240,9 +244,12 @@ class Engine:
             job.stream.served = True
             self._gather.left(job.session_id, job.stream, self._clock())
             job.deliver(Outcome(step.result, step.keep, job.timings()))
-        else:
-            job.pending = list(step.tokens)
-            job.wanted = 1
+            return
+        job.pending = list(step.tokens)
+        job.wanted = 1
+        if step.result is not None:
+            job.stream.served = True
+            job.deliver(job.part(step.result, len(job.session.log)))
 
     def _fail(self, job: Job, error: Exception) -> None:
         """End a job whose cache cannot be trusted any more."""
@@ -256,7 +263,8 @@ class Engine:
         assert session is not None
         session.busy = False
         session.last_used = self._clock()
-        if keep is None or job.cancelled:
+        unwanted = job.released or (job.cancelled and not job.partial)
+        if keep is None or unwanted:
             self.sessions.drop(session.session_id)
         else:
             session.truncate(min(keep, len(session.log)))

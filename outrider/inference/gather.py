@@ -2,7 +2,8 @@
 
 A session that comes back just after a pass has begun misses it. Without a short wait, sessions fall into groups that
 take turns, and each token costs two passes instead of one. Waiting pays only while sessions come back much faster
-than a pass takes: not while they fetch a draft in between. It knows streams and times, not caches or models.
+than a pass takes, not while they fetch a draft in between; and only while those who are waited for would lose more
+than those who wait. It knows streams and times, not caches or models.
 """
 
 from outrider.inference.stream import Stream
@@ -42,17 +43,20 @@ class Gather:
         """Sessions whose stream has ended do not come back."""
         self._away = {name: entry for name, entry in self._away.items() if entry[0].open}
 
-    def patience(self, now: float) -> float:
-        """Seconds that are still worth waiting; 0 when all are here, or when the others will not be back in time."""
+    def patience(self, now: float, here: int = 0) -> float:
+        """Seconds that are still worth waiting; 0 when all are here, when the others will not be back in time, or
+        when they lose less by missing a pass than the rounds that are ``here`` by waiting."""
         wait = _MARGIN * self._return_s
-        if wait > _MOST * self._pass_s or not self._expects_somebody():
+        left = self._pass_ended + wait - now
+        if wait > _MOST * self._pass_s or self._expected() * self._pass_s < here * left:
             return 0.0
-        return max(0.0, self._pass_ended + wait - now)
+        return max(0.0, left) if self._expected() else 0.0
 
-    def _expects_somebody(self) -> bool:
+    def _expected(self) -> int:
+        """Sessions of the last pass that are away and may come back."""
+        count = 0
         for stream, since in reversed(self._away.values()):
             if since < self._pass_ended:
-                return False
-            if stream.open:
-                return True
-        return False
+                break
+            count += stream.open
+        return count

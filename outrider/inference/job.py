@@ -18,20 +18,23 @@ from outrider.wire import RoundTimings
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job: the program's result or a CacheMiss, and the session's cached length."""
+    """What became of a job: a result of the program or a CacheMiss, and the session's cached length. Others follow
+    unless it is the ``last``."""
 
     result: Any
     cached_len: int
     timings: RoundTimings
+    last: bool = True
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """``deliver`` is called once, on the engine's thread, with an Outcome or an exception.
+    """``deliver`` is called on the engine's thread with each Outcome, or with an exception; nothing follows that.
 
     ``session_id`` names the session within the engine. A job that comes without a stream is an
     answer of its own. ``keys`` are those of the blocks that others may have filled with its claimed tokens, and
-    ``shared`` counts the claimed tokens that a shared prefix spared it.
+    ``shared`` counts the claimed tokens that a shared prefix spared it. ``cancelled``: nobody waits for the rest;
+    ``released``: its session is to go with it.
     """
 
     session_id: str
@@ -41,6 +44,8 @@ class Job:
     trace: Any = None
     stream: Stream = field(default_factory=lambda: Stream(open=False))
     cancelled: bool = False
+    released: bool = False
+    partial: bool = False
     session: Session | None = None
     keys: list[bytes] | None = None
     shared: int = 0
@@ -66,6 +71,13 @@ class Job:
         """What the clock shows."""
         waited = time.perf_counter() - self.created if self.queue_s is None else self.queue_s
         return RoundTimings(int(waited * 1e6), int(self.forward_s * 1e6), self.passes, self.batch_rows, self.shared)
+
+    def part(self, result: Any, cached_len: int) -> Outcome:
+        """An outcome that is not the last; the clock starts anew."""
+        outcome = Outcome(result, cached_len, self.timings(), last=False)
+        self.partial = True
+        self.queue_s, self.forward_s, self.passes, self.shared = 0.0, 0.0, 0, 0
+        return outcome
 
     def missed(self, miss: CacheMiss) -> Outcome:
         """The outcome of a claim that does not hold."""

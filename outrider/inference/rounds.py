@@ -4,7 +4,8 @@ It checks a round's envelope and fixes the session, its tenant and the sampling 
 It does not know which message type it reads: both have these fields.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,14 +66,16 @@ def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
 
 
 async def in_order(
-    requests: Any, batcher: Batcher, answer: Callable[[Opening, Any], Awaitable[Any]]
+    requests: Any, batcher: Batcher, answers: Callable[[Opening, Any], AsyncGenerator[Any, None]]
 ) -> AsyncIterator[Any]:
-    """Answer each round of one stream, and let go of what the stream holds however it ends."""
+    """Answer each message of one stream, and let go of what the stream holds however it ends."""
     opening: Opening | None = None
     try:
         async for request in requests:
             opening = opening or read_opening(request)
-            yield await answer(opening, request)
+            async with contextlib.aclosing(answers(opening, request)) as responses:
+                async for response in responses:
+                    yield response
     finally:
         if opening is not None:
             batcher.end(opening.stream)

@@ -199,6 +199,9 @@ DRAFT_BAD: dict[str, tuple[str, dict[str, Any]]] = {
 TARGET_BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "bad draft id": ("draft_tokens[0]", {"draft_tokens": [VOCABULARY]}),
     "too many draft tokens": ("draft_tokens", {"draft_tokens": [5] * 17}),
+    "too long a run": ("run", {"run": 65}),
+    "a run after a block": ("run", {"run": 1, "draft_tokens": [5]}),
+    "too long with its run": ("tokens", {"tokens": prompt_of(2040), "run": 9}),
     "too long with its block": ("tokens", {"tokens": prompt_of(2048), "draft_tokens": [5]}),
 }
 

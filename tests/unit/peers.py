@@ -32,26 +32,47 @@ class Cache:
 
 @dataclass
 class FakeTarget:
-    """Chooses ``next_token``. ``evict(call)`` says to what length the cache shrinks before a call; None: not."""
+    """Chooses ``next_token``. ``evict(call)`` says to what length the cache shrinks before a call; None: not.
+
+    It goes on with up to ``max_run`` rounds unasked; a caller that sends a block, or leaves a token out, meanwhile
+    breaks the protocol.
+    """
 
     evict: Callable[[int], int | None] = lambda call: None
     logprobs: bool = False
     shared: int = 0
     error: OutriderError | None = None
+    max_run: int = 0
+    coming: int = 0
     cache: Cache = field(default_factory=Cache)
     claims: list[Claim] = field(default_factory=list)
     blocks: list[tuple[int, ...]] = field(default_factory=list)
 
-    async def verify(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> Verdict | CacheMiss:
+    async def verify(
+        self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span
+    ) -> Verdict | CacheMiss:
         if self.error is not None:
             raise self.error
+        if self.coming:
+            assert (block, claim.prefix_len, len(claim.tokens)) == ((), len(self.cache.log), 1)
+            self.coming -= 1
+        else:
+            assert not (block and run)
+            self._forget()
+            self.claims.append(claim)
+            self.coming = min(run, self.max_run)
+        tokens = self.cache.take(claim)
+        if isinstance(tokens, CacheMiss):
+            self.coming = 0
+            return tokens
+        return self._judge(tokens, block)
+
+    def _forget(self) -> None:
         length = self.evict(len(self.claims))
         if length is not None:
             self.cache.log.truncate(min(length, len(self.cache.log)))
-        self.claims.append(claim)
-        tokens = self.cache.take(claim)
-        if isinstance(tokens, CacheMiss):
-            return tokens
+
+    def _judge(self, tokens: list[int], block: tuple[int, ...]) -> Verdict:
         self.blocks.append(block)
         accepted = 0
         while accepted < len(block) and next_token(tokens) == block[accepted]:

@@ -1,6 +1,7 @@
 """What a peer answers is checked before it reaches the acceptance loop. A channel without a socket plays the peer."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -94,7 +95,7 @@ async def propose(answer: Answer, count: int = 3) -> Any:
 
 async def verify(answer: Answer, logprobs: bool = False) -> Any:
     channel: Any = FakeChannel(answer)
-    return await TargetStream(channel, FACTS, options(logprobs=logprobs)).verify(4, CLAIM, BLOCK, INVALID_SPAN)
+    return await TargetStream(channel, FACTS, options(logprobs=logprobs)).verify(4, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
 def block(*tokens: int, cached_len: int = 5) -> draft_pb2.Block:
@@ -194,8 +195,8 @@ async def test_what_the_peer_raised_is_raised_here(error: OutriderError) -> None
 async def test_session_and_sampling_are_sent_once_and_the_rest_each_time() -> None:
     channel: Any = FakeChannel(verdict(verdict=judged(1)))
     stream = TargetStream(channel, FACTS, options())
-    await stream.verify(0, CLAIM, BLOCK, INVALID_SPAN)
-    await stream.verify(1, CLAIM, BLOCK, INVALID_SPAN)
+    await stream.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    await stream.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
     first, second = channel.call.sent
     assert (first.session_id, wire.sampling_from_pb(first.sampling)) == ("s", PARAMS)
     assert (second.session_id, second.HasField("sampling")) == ("", False)
@@ -235,3 +236,23 @@ async def test_errors_of_unary_calls_are_raised_as_ours() -> None:
         await draft_facts(channel)
     with pytest.raises(Unavailable, match="loading"):
         await release_target(channel, "s", "")
+
+
+async def test_a_run_is_asked_for_once_and_read_as_it_comes() -> None:
+    """Of as many rounds as the target takes; then the next round is asked for again."""
+    numbers = iter(range(4, 9))
+    channel: Any = FakeChannel(lambda request: verdict(round=next(numbers), verdict=judged(0))(request))
+    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options())
+    coming = []
+    for number in range(4, 8):
+        assert await stream.verify(number, CLAIM, (), 9, INVALID_SPAN) == Verdict(0, 7, (), 5)
+        coming.append(stream.coming)
+    assert ([request.round for request in channel.call.sent], coming) == ([4, 7], [2, 1, 0, 2])
+    assert [request.run for request in channel.call.sent] == [2, 2]
+
+
+async def test_a_miss_brings_no_run() -> None:
+    channel: Any = FakeChannel(verdict(cache_miss=common_pb2.CacheMiss(cached_len=2)))
+    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options())
+    assert await stream.verify(4, CLAIM, (), 9, INVALID_SPAN) == CacheMiss(2)
+    assert stream.coming == 0

@@ -61,3 +61,11 @@ def test_streams_that_ended_leave_nothing_behind() -> None:
     gather.forget_closed()
     stream.open = True
     assert gather.patience(now) == 0.0
+
+
+def test_waits_only_while_the_others_lose_less_by_it() -> None:
+    """One that is away and would lose a pass of 10 ms, against so many that wait 4 ms each."""
+    gather, now = after_rounds(0.002, 0.010, Stream())
+    assert gather.patience(now, here=2) > 0.0
+    assert gather.patience(now, here=3) == 0.0
+    assert gather.patience(now + 0.002, here=3) > 0.0

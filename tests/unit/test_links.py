@@ -96,7 +96,8 @@ async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() 
 async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
     answers = [raising(Unavailable("gone")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    waiting = asyncio.create_task(TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN))
+    link = TargetLink(member, options(), patience_s=5.0)
+    waiting = asyncio.create_task(link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
     while member.state is State.READY:  # noqa: ASYNC110 - the link has no event for its own trouble
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -110,7 +111,7 @@ async def test_patience_ends_with_the_reason_and_a_delay() -> None:
     member, _ = await ready(raising(Unavailable("gone")))
     link = TargetLink(member, options(), patience_s=0.02)
     with pytest.raises(Unavailable, match="gone") as caught:
-        await link.verify(0, CLAIM, BLOCK, INVALID_SPAN)
+        await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert caught.value.retry_after_s == 1.0
     assert member.state is State.UNAVAILABLE
 
@@ -118,7 +119,7 @@ async def test_patience_ends_with_the_reason_and_a_delay() -> None:
 async def test_an_error_of_the_request_itself_is_not_retried() -> None:
     member, channel = await ready(raising(NonFiniteLogits("position 7")))
     with pytest.raises(NonFiniteLogits):
-        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN)
+        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert len(channel.call.sent) == 1
     assert member.state is State.READY
 
@@ -126,7 +127,7 @@ async def test_an_error_of_the_request_itself_is_not_retried() -> None:
 async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_the_client() -> None:
     member, _ = await ready(verdict(verdict=target_pb2.Verdict(num_accepted=0, next_token=VOCAB, cached_len=5)))
     with pytest.raises(ProtocolViolation):
-        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN)
+        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
 async def test_closing_a_link_that_never_opened_is_nothing() -> None:
@@ -149,14 +150,14 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
     link = TargetLink(member, options(), patience_s=0.01)
     for _ in range(5):
         with pytest.raises(Unavailable, match="is away: gone"):
-            await link.verify(0, CLAIM, (), INVALID_SPAN)
+            await link.verify(0, CLAIM, (), 0, INVALID_SPAN)
     assert (member._not_before, member.reason) == (before, "gone")
 
 
 async def test_a_target_without_room_refuses_a_new_answer_with_its_delay() -> None:
     member, channel = await ready(raising(ResourceExhausted("full", retry_after_s=3.0)))
     with pytest.raises(ResourceExhausted, match="full") as caught:
-        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, INVALID_SPAN)
+        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (caught.value.retry_after_s, len(channel.call.sent), member.state) == (3.0, 1, State.READY)
 
 
@@ -166,7 +167,7 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
     monkeypatch.setattr("orchestrator.links._NO_ROOM_S", 0.0)
     answers = [raising(ResourceExhausted("full")), raising(ResourceExhausted("full")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    answer = await TargetLink(member, options(), patience_s=5.0).verify(7, CLAIM, BLOCK, INVALID_SPAN)
+    answer = await TargetLink(member, options(), patience_s=5.0).verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert isinstance(answer, Verdict)
     assert (len(channel.call.sent), member.state) == (3, State.READY)
 
@@ -174,4 +175,4 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
 async def test_patience_with_a_target_that_never_has_room_ends() -> None:
     member, _ = await ready(raising(ResourceExhausted("full")))
     with pytest.raises(ResourceExhausted):
-        await TargetLink(member, options(), patience_s=0.0).verify(7, CLAIM, BLOCK, INVALID_SPAN)
+        await TargetLink(member, options(), patience_s=0.0).verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)

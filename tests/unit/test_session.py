@@ -11,7 +11,7 @@ from orchestrator.answer import Answer, Ending, FinishReason
 from orchestrator.session import CacheView, Generation, Round
 from orchestrator.speculation import Mode, Policy, Speculation
 from outrider.errors import OutriderError, ProtocolViolation, Unavailable
-from outrider.tokens import CacheMiss, TokenLog
+from outrider.tokens import CacheMiss, Claim, TokenLog
 from tests.unit.peers import (
     Behaviour,
     FakeDraft,
@@ -92,6 +92,7 @@ shrinks = st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_siz
     target_evictions=shrinks,
     views=st.tuples(st.integers(0, 60), st.integers(0, 60)),
     stop=st.lists(st.text(alphabet="abcdefghijklmnopqrstuvwxyz{|}~", min_size=1, max_size=2), max_size=2),
+    max_run=st.integers(0, 20),
 )
 @settings(max_examples=300)
 async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answer(
@@ -102,10 +103,11 @@ async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answ
     target_evictions: list[int | None],
     views: tuple[int, int],
     stop: list[str],
+    max_run: int,
 ) -> None:
     """Caches shrink before any call, a CacheMiss can come at any time, first beliefs may be plain wrong."""
     draft = FakeDraft(script, evict=lambda call: draft_evictions[call % len(draft_evictions)])
-    target = FakeTarget(evict=lambda call: target_evictions[call % len(target_evictions)])
+    target = FakeTarget(evict=lambda call: target_evictions[call % len(target_evictions)], max_run=max_run)
     made = generation(draft, target, k, most, stops=tuple(stop), views=views)
     assert await text_of(made) == await alone(most, stops=tuple(stop))
     assert made.log.tokens == [*PROMPT, *made.answer.tokens]
@@ -249,6 +251,23 @@ async def test_a_target_that_misses_for_ever_ends_the_answer_with_a_protocol_vio
     target.offer = offer
     with pytest.raises(ProtocolViolation):
         await finish(generation(FakeDraft(), target, views=(0, 4)))
+
+
+async def test_plain_decoding_asks_once_for_a_run_of_rounds() -> None:
+    """Of 16 rounds at most, and never beyond the length of the answer."""
+    target = FakeTarget(max_run=64)
+    made = generation(FakeDraft(), target, 0, 40)
+    assert await text_of(made) == await alone(40)
+    assert (len(target.claims), made.totals.rounds, target.coming) == (3, 40, 0)
+
+
+async def test_no_block_is_asked_for_while_a_run_goes_on() -> None:
+    """A draft that comes back meanwhile waits for its end."""
+    draft, target = FakeDraft(), FakeTarget(coming=2)
+    target.cache.take(Claim(0, 0, PROMPT[:-1]))
+    made = generation(draft, target, 3, 10, views=(0, len(PROMPT) - 1))
+    assert (await text_of(made))[0] == continuation(PROMPT, 10)
+    assert [len(block) for block in target.blocks[:3]] == [0, 0, 3]
 
 
 async def test_a_target_error_ends_the_answer_with_it() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from outrider.choice import Verdict, choose
 from outrider.errors import NonFiniteLogits
 from outrider.inference.engine import Engine
+from outrider.inference.job import Outcome
 from outrider.inference.program import Done
 from outrider.sampling import SamplingParams
 from target_service.verifier import Verify
@@ -104,3 +105,46 @@ def test_bad_logits_behind_a_rejection_do_not_matter() -> None:
     wrong = (next_token(PROMPT) + 1) % VOCAB
     runner.bad.add((*PROMPT, wrong))
     assert verdict_on((wrong,), Engine(runner)) == (Verdict(0, next_token(PROMPT)), 3)
+
+
+@given(st.integers(1, 12), st.integers(0, 12))
+@settings(max_examples=40)
+def test_a_run_tells_each_choice_as_if_it_had_been_asked_for(run: int, told: int) -> None:
+    """Each verdict has the cached length that a round of its own would have; cancelled on the way, what it told of
+    stays cached and the next round goes on from there."""
+    engine, expected = Engine(ScriptedRunner()), continuation(PROMPT, run + 2)
+    job, inbox = submit(engine, "a", claim_of(PROMPT), Verify(GREEDY, (), VOCAB, run=run))
+    for _ in range(told):
+        engine.step()
+    job.cancelled = told <= run
+    drain(engine)
+    outcomes = [outcome for outcome in inbox.delivered if isinstance(outcome, Outcome)]
+    length = told if job.cancelled else run + 1
+    assert [outcome.result for outcome in outcomes] == [Verdict(0, token) for token in expected[:length]]
+    assert [outcome.cached_len for outcome in outcomes] == [len(PROMPT) + i for i in range(length)]
+    assert [outcome.last for outcome in outcomes] == [i == run for i in range(length)]
+    if length:
+        tokens = [*PROMPT, *expected[:length]]
+        _, inbox = submit(engine, "a", claim_of(tokens, len(tokens) - 1), Verify(GREEDY, (), VOCAB))
+        drain(engine)
+        assert inbox.outcome.result == Verdict(0, expected[length])
+    assert engine.release("a") is bool(length)
+    assert engine.pool.held == 0
+
+
+def test_a_released_session_goes_with_its_run() -> None:
+    engine = Engine(ScriptedRunner())
+    submit(engine, "a", claim_of(PROMPT), Verify(GREEDY, (), VOCAB, run=20))
+    engine.step()
+    assert engine.release("a")
+    drain(engine)
+    assert (engine.pool.held, len(engine.sessions)) == (0, 0)
+
+
+def test_the_passes_of_a_run_are_counted_with_its_rounds() -> None:
+    """Each verdict tells of its own pass, and only the first one of waiting."""
+    engine = Engine(ScriptedRunner())
+    _, inbox = submit(engine, "a", claim_of(PROMPT), Verify(GREEDY, (), VOCAB, run=2))
+    drain(engine)
+    assert [outcome.timings.passes for outcome in inbox.delivered if isinstance(outcome, Outcome)] == [1, 1, 1]
+    assert [o.timings.queue_us for o in inbox.delivered[1:] if isinstance(o, Outcome)] == [0, 0]

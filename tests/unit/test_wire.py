@@ -22,6 +22,7 @@ FACTS = wire.ReplicaFacts(
     row_invariant=True,
     kv_capacity_tokens=2**40,
     max_draft_tokens=16,
+    max_run=64,
     numerics=wire.Numerics("h", "b", "bfloat16", "p"),
     load=wire.LoadFacts(3, 2, 2**35),
     protocol_version=1,

@@ -4,7 +4,7 @@ It uses the same choice rule and noise as the target. Bad logits mean that nothi
 error: a guess is allowed to be missing. It does not know streams or sessions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -23,20 +23,32 @@ class Propose:
     count: int
     vocab_size: int
     tail: tuple[int, ...] = ()
-    _proposed: list[int] = field(default_factory=list)
+    chosen: list[int] = field(default_factory=list)
 
     @property
     def growth(self) -> int:
         """The last proposed token is not run: nobody needs what would follow it."""
         return self.count - 1
 
+    @property
+    def rule(self) -> Hashable:
+        """What the choices depend on besides the tokens before them."""
+        return self.params, self.vocab_size
+
+    def resume(self, chosen: Sequence[int], length: int) -> Done | None:
+        """Take over choices that follow the ``length`` claimed tokens. Done when they are enough."""
+        self.chosen = list(chosen[: self.count])
+        return self._block(length) if len(self.chosen) == self.count else None
+
     def advance(self, logits: torch.Tensor, context: Sequence[int]) -> More | Done:
         """Choose the next token from the last row's logits."""
         try:
             token = choose(logits[-1, : self.vocab_size], context, self.params, len(context))
         except NonFiniteLogits:
-            return Done(tuple(self._proposed), keep=0)
-        self._proposed.append(token)
-        if len(self._proposed) == self.count:
-            return Done(tuple(self._proposed), keep=len(context))
-        return More((token,))
+            return Done(tuple(self.chosen), keep=0)
+        claimed = len(context) - len(self.chosen)
+        self.chosen.append(token)
+        return self._block(claimed) if len(self.chosen) == self.count else More((token,))
+
+    def _block(self, claimed: int) -> Done:
+        return Done(tuple(self.chosen), keep=claimed + self.count - 1)

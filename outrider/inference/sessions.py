@@ -5,26 +5,14 @@ blocks and time, not models; which line goes on is decided in ``branches.py``. O
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from outrider.inference.kv_cache import BlockPool, BlockTable, check_integrity
 from outrider.inference.prefix_cache import block_key, keys_of, root_key
+from outrider.inference.program import Chooser
 from outrider.inference.stream import Stream
 from outrider.tokens import TokenLog
-
-
-class Chooser(Protocol):
-    """What chose tokens that nobody has asked for yet."""
-
-    @property
-    def rule(self) -> Hashable:
-        """What its choices depend on besides the tokens before them."""
-
-    @property
-    def chosen(self) -> Sequence[int]:
-        """Its choices so far, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,93 @@
+"""Learned numbers that are forgotten. Age is counted in whatever unit the caller's ``now`` has."""
+
+_SETTLED = 2.0
+_FAR = 2.0
+
+
+class Level:
+    """Mean of positive measurements, the recent ones first.
+
+    A measurement more than twice or less than half the mean is put aside; only when the next is as far off on the
+    same side has the world changed, and both replace what was known. So one delayed pass changes nothing and a real
+    change is known after two. Old knowledge weighs little and gives way to a single measurement.
+    """
+
+    __slots__ = ("_aside", "_at", "_half_life", "_most", "_weight", "value")
+
+    def __init__(self, half_life: float, most: float = 16.0) -> None:
+        """``most`` is the weight, in measurements, beyond which old ones count less even when fresh."""
+        self.value = 0.0
+        """The mean; 0 before the first measurement."""
+        self._half_life = half_life
+        self._most = most
+        self._weight = 0.0
+        self._at = 0.0
+        self._aside: float | None = None
+
+    @property
+    def counted(self) -> float:
+        """Measurements that the mean was worth at the last of them."""
+        return self._weight
+
+    def weight(self, now: float) -> float:
+        """Measurements that the mean is worth now."""
+        return float(self._weight * 0.5 ** ((now - self._at) / self._half_life))
+
+    def note(self, value: float, now: float, weight: float = 1.0) -> None:
+        """A measurement."""
+        kept = self.weight(now)
+        if kept >= _SETTLED and self._far(value):
+            other, self._aside = self._aside, value
+            if other is None or (other > self.value) is not (value > self.value):
+                return
+            self.value, kept = other, 1.0
+        self._aside = None
+        kept = min(kept, self._most - weight)
+        self.value = (self.value * kept + value * weight) / (kept + weight)
+        self._weight, self._at = kept + weight, now
+
+    def _far(self, value: float) -> bool:
+        return not self.value / _FAR <= value <= self.value * _FAR
+
+    def blend(self, prior: float, strength: float, now: float) -> float:
+        """The mean, drawn to ``prior`` as if that were ``strength`` measurements."""
+        weight = self.weight(now)
+        return (self.value * weight + prior * strength) / (weight + strength)
+
+
+class Counts:
+    """Hits and trials at numbered places, for shares that change with time."""
+
+    __slots__ = ("_at", "_half_life", "_hits", "_trials")
+
+    def __init__(self, half_life: float) -> None:
+        self._half_life = half_life
+        self._at = 0.0
+        self._hits: list[float] = []
+        self._trials: list[float] = []
+
+    def _fade(self, now: float) -> float:
+        return float(0.5 ** ((now - self._at) / self._half_life))
+
+    def add(self, hits: list[float], trials: list[float], now: float) -> None:
+        """Count; both lists begin at place 0."""
+        fade, self._at = self._fade(now), now
+        missing = len(trials) - len(self._trials)
+        self._hits += [0.0] * missing
+        self._trials += [0.0] * missing
+        self._hits = [count * fade for count in self._hits]
+        self._trials = [count * fade for count in self._trials]
+        for place, (hit, trial) in enumerate(zip(hits, trials)):
+            self._hits[place] += hit
+            self._trials[place] += trial
+
+    def share(self, place: int, prior: float, strength: float, now: float) -> float:
+        """Hits over trials, drawn to ``prior`` as if that were ``strength`` trials."""
+        if place >= len(self._trials):
+            return prior
+        fade = self._fade(now)
+        return (self._hits[place] * fade + prior * strength) / (self._trials[place] * fade + strength)
+
+    def trials(self, place: int, now: float) -> float:
+        """Trials that count now."""
+        return self._trials[place] * self._fade(now) if place < len(self._trials) else 0.0

@@ -1,0 +1,106 @@
+"""What one draft and one target have shown: the pool's knowledge, shared by all answers. Pure: no clock, no I/O.
+
+Its time is counted in tokens of a session: what is old in tokens is forgotten, so that rare probes are believed where
+dense rounds are averaged. It knows costs and acceptance; what to do with them is the controller's.
+"""
+
+from dataclasses import replace
+
+from orchestrator.acceptance import Acceptance
+from orchestrator.fanout import Coverage
+from orchestrator.plans import Drafter, Observation, Situation
+from orchestrator.probing import Budget
+from orchestrator.regimes import Regimes
+from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s
+from orchestrator.timings import CAUGHT_UP, Timings
+
+Source = tuple[Drafter, int]
+"""Who drafted, and the size class of the n-gram drafter's match."""
+_HALF_LIFE = 1024.0
+_COVERAGE_HALF_LIFE = 4096.0
+_NGRAM_FIRST = {2: 0.3, 3: 0.45, 4: 0.6, 5: 0.75}
+_MODEL_FIRST = 0.6
+_HINDERED = 1.15
+_SOME_ROWS = 2
+_PLAIN_ROUNDS = 4.0
+
+
+def source_of(drafter: Drafter, match: int) -> Source:
+    """Whose acceptance a block tells of. Matches of 2 and 3, 4 to 7, 8 to 15, 16 tokens and more are alike."""
+    return (drafter, max(2, min(5, match.bit_length())) if drafter is Drafter.NGRAM else 0)
+
+
+class PoolEstimates:
+    """Owner of what is known of one pair. Answers read it through their controllers and report to it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        """Tokens per session since the beginning."""
+        self.timings = Timings()
+        self.rounds = MeasuredRounds()
+        self.coverage = Coverage(_COVERAGE_HALF_LIFE)
+        self.budget = Budget()
+        self.regimes = Regimes()
+        self._acceptance: dict[Source, Acceptance] = {}
+
+    def acceptance(self, source: Source) -> Acceptance:
+        """What the pool knows of a drafter."""
+        first = _NGRAM_FIRST.get(source[1], _MODEL_FIRST)
+        return self._acceptance.setdefault(source, Acceptance(_HALF_LIFE, first))
+
+    def observe(self, seen: Observation, situation: Situation, first: bool) -> None:
+        """Learn from a round; ``first`` is the answer's first, which has the prompt in it."""
+        self.now += seen.emitted / situation.sessions
+        delayed = situation.sessions > 1 and seen.plan.drafter is Drafter.NONE and self.budget.delays(self.now)
+        self.timings.note(seen, situation.draft_behind, self.now, delayed)
+        if delayed:
+            self._note_delay(seen, situation)
+        if seen.proposed:
+            source = source_of(seen.plan.drafter, situation.ngram_match)
+            self.acceptance(source).note(seen.proposed, seen.accepted, self.now)
+        if seen.hit is not None and seen.accepted < seen.proposed:
+            self.coverage.note(seen.plan.fanout[seen.accepted], seen.hit, self.now)
+        if not (first or delayed) and self._as_planned(seen, situation):
+            self._note_round(seen, situation)
+
+    def plain_known(self, sessions: int) -> bool:
+        """Whether it was ever measured what the target alone makes at this load."""
+        return self.rounds.seen(PLAIN, 0, sessions) >= _PLAIN_ROUNDS
+
+    def plain_s(self, sessions: int) -> float:
+        """Seconds of a token of the target alone."""
+        costs = self.timings.costs(sessions, self.now)
+        return self.rounds.seconds(PLAIN, 0, sessions, lambda count: replace(costs, sessions=count).plain_s(), self.now)
+
+    def _note_delay(self, seen: Observation, situation: Situation) -> None:
+        """What a probe of one answer costs another."""
+        if seen.follows and self._as_planned(seen, situation):
+            self.budget.burden(min(1.0, seen.verify_s / self.plain_s(situation.sessions) - 1))
+
+    @staticmethod
+    def _as_planned(seen: Observation, situation: Situation) -> bool:
+        """Whether a round was what was planned, with nobody's prompt in it."""
+        k = seen.proposed
+        short = seen.target_passes == 1 and seen.target_batch_rows <= 2 * situation.sessions * (1 + k) + _SOME_ROWS
+        return short and bool(k) == bool(seen.plan.draft_tokens) and (not k or situation.draft_behind <= CAUGHT_UP)
+
+    def _note_round(self, seen: Observation, situation: Situation) -> None:
+        """While all do alike, a round shows what that costs, waiting included. In a mixture it shows at most that
+        draft and target slow each other down, when its passes took longer than passes of their rows do."""
+        plan, sessions, costs = seen.plan, situation.sessions, self.timings.costs(situation.sessions, self.now)
+        took = seen.propose_s + seen.verify_s
+        if plan.look_ahead and not situation.prepared:
+            took -= seen.propose_s  # the formula of looking ahead is that of what runs side by side
+        if plan.drafter is Drafter.NONE and not seen.follows:
+            took -= costs.rtt_target_s
+        if self.regimes.settled(plan.kind, sessions, self.now):
+            predicted = formula_s(plan.kind, seen.proposed, costs, sum(plan.fanout))
+            self.rounds.note(plan.kind, seen.proposed, sessions, max(took, 1e-6), predicted, self.now)
+        elif seen.proposed:
+            rows, curve = seen.target_batch_rows, costs.target_s
+            predicted = formula_s(
+                plan.kind, seen.proposed, replace(costs, target_s=lambda _: curve(rows)), sum(plan.fanout)
+            )
+            took -= seen.target_queue_s + (0.0 if plan.look_ahead else seen.draft_queue_s)
+            if took > _HINDERED * predicted:
+                self.rounds.hint(plan.kind, sessions, took / predicted, self.now)

@@ -1,0 +1,108 @@
+"""What a round could do, and what each choice is worth: expected tokens over expected seconds.
+
+All answers of a target are taken to do alike, so an option's time holds the rows of all of them and its rate is that of
+the whole, divided by their number. It compares nothing and remembers nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from orchestrator.estimates import PoolEstimates
+from orchestrator.fanout import ranked, spread
+from orchestrator.plans import Drafter, Situation
+from orchestrator.rounds import PLAIN, Kind, formula_s
+from outrider.throughput import Costs, expected_tokens
+
+_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+_OUTCOMES = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A plan for a round, with the tokens and seconds it is expected to give and take."""
+
+    drafter: Drafter
+    draft_tokens: int
+    tokens: float
+    seconds: float
+    fanout: tuple[int, ...] = ()
+    hit_rate: float = 0.0
+
+    @property
+    def kind(self) -> Kind:
+        """Who drafts, and whether it looks ahead."""
+        return (self.drafter, bool(self.fanout))
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Everything that options of one answer are weighed by."""
+
+    pool: PoolEstimates
+    situation: Situation
+    costs: Costs
+    chances: tuple[float, ...]
+    """Of the model's draft tokens, each given those before; one more than the longest block."""
+    acceptance: tuple[float, ...]
+    """At positions from 1."""
+    horizon: int
+    """Tokens that are probably still to come."""
+
+    @property
+    def longest(self) -> int:
+        """Most draft tokens that a block may have."""
+        return max(0, min(self.situation.max_draft_tokens, self.situation.remaining - 1))
+
+    def seconds(self, kind: Kind, k: int, outcomes: int = 0) -> float:
+        """Of such a round, as measured or else by the formula."""
+
+        def formula(sessions: int) -> float:
+            return formula_s(kind, k, replace(self.costs, sessions=sessions), outcomes)
+
+        return self.pool.rounds.seconds(kind, k, self.costs.sessions, formula, self.pool.now)
+
+    def reading_s(self, tokens: float) -> float:
+        """What the draft's reading of the text costs a round, spread over the tokens that are still to come."""
+        whole = self.pool.timings.reading_s(self.situation.draft_behind, self.costs, self.pool.now)
+        return whole * min(1.0, tokens / self.horizon)
+
+
+def lengths(most: int) -> Iterator[int]:
+    """Numbers of draft tokens worth comparing, ``most`` the largest of them."""
+    yield from (k for k in _LENGTHS if k < most)
+    if most > 0:
+        yield most
+
+
+def plain(terms: Terms) -> Option:
+    """A token of the target's own, in a run."""
+    return Option(Drafter.NONE, 0, 1.0, terms.seconds(PLAIN, 0))
+
+
+def serial(terms: Terms, k: int) -> Option:
+    """A block of the draft model, then its verdict."""
+    tokens = expected_tokens(terms.acceptance, k)
+    return Option(Drafter.MODEL, k, tokens, terms.seconds((Drafter.MODEL, False), k) + terms.reading_s(tokens))
+
+
+def ahead(terms: Terms, k: int) -> Option:
+    """The draft prepares the next block meanwhile, for as many outcomes as pay."""
+    tokens = expected_tokens(terms.acceptance, k)
+    outcomes = ranked(terms.chances[: k + 1], terms.pool.coverage.curve(terms.pool.now), max(_OUTCOMES))
+    again, reading = terms.costs.propose_s(k), terms.reading_s(tokens)
+    options = []
+    for count in _OUTCOMES:
+        hit_rate = min(0.98, sum(chance for chance, _ in outcomes[:count]))
+        seconds = terms.seconds((Drafter.MODEL, True), k, count) + (1 - hit_rate) * again + reading
+        options.append(Option(Drafter.MODEL, k, tokens, seconds, spread(outcomes[:count], k), hit_rate))
+    return max(options, key=lambda option: option.rate)
+
+
+def copied(terms: Terms, k: int, acceptance: tuple[float, ...]) -> Option:
+    """A block of the n-gram drafter, which costs no time; ``acceptance`` is its own."""
+    return Option(Drafter.NGRAM, k, expected_tokens(acceptance, k), terms.seconds((Drafter.NGRAM, False), k))

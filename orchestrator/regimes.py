@@ -1,0 +1,60 @@
+"""What all answers of a pool do together while several share the target, so that what that costs can be measured.
+
+Answers that each did what looks best beside the others would measure mixtures, and each would slow the others down.
+With one answer it decides nothing. It does not know what is best; whoever reviews a regime says so.
+"""
+
+from orchestrator.rounds import PLAIN, Kind
+
+Way = tuple[Kind, int]
+"""A kind of round and its number of draft tokens."""
+_REVIEW = 2.0
+_SETTLE = 3.0
+
+
+class Regimes:
+    """One way per load (a power of two of sessions); and looks at the target alone in between. Ages are in tokens."""
+
+    def __init__(self) -> None:
+        self._ways: dict[int, Way] = {}
+        self._changed = self._reviewed = self._look_until = -1e9
+        self.run_tokens = 1
+        """Tokens of the plain runs asked for at present: so long do answers take to follow."""
+
+    def way(self, sessions: int) -> Way:
+        """What is done at this load."""
+        return self._ways.get(sessions.bit_length(), (PLAIN, 0))
+
+    def due(self, now: float) -> bool:
+        """Whether the regime should be weighed again."""
+        return now - self._reviewed >= _REVIEW
+
+    def review(self, sessions: int, way: Way, now: float) -> None:
+        """What is best was weighed. A new regime is given the time to show itself, but not to go on losing."""
+        self._reviewed = now
+        early = now - self._changed < _SETTLE + self.run_tokens + _REVIEW
+        present = self.way(sessions)[0]
+        if early and way[0] not in (PLAIN, present):
+            return
+        if way[0] != present:
+            self._changed = now
+        self._ways[sessions.bit_length()] = way
+
+    def look(self, tokens: float, now: float) -> None:
+        """All do plain rounds for a while, to see what they cost now."""
+        self._look_until = now + tokens
+        self._changed = now
+        self.run_tokens = 1
+
+    def looking(self, now: float) -> bool:
+        """Whether such a look goes on."""
+        return now < self._look_until
+
+    def settled(self, kind: Kind, sessions: int, now: float) -> bool:
+        """Whether rounds of this kind show what it costs when all do alike."""
+        if sessions == 1:
+            return True
+        looking = self.looking(now)
+        present = PLAIN if looking else self.way(sessions)[0]
+        since = self._changed if looking else max(self._changed, self._look_until)
+        return kind == present and now - since >= _SETTLE + self.run_tokens

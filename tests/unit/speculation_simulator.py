@@ -1,0 +1,344 @@
+"""A small discrete simulation of answers on one draft and one target, to try controllers on: passes that hold the rows
+of all who wait, round trips, prompts, runs of plain rounds, looking ahead. Seeded: token by token all controllers meet
+the same luck, so that their times can be compared.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from orchestrator.plans import Drafter, Observation, Plan, Situation
+
+Seconds = Callable[[int], float]
+Process = Generator["Signal", Any, None]
+_STAGGER = 0.0137
+"""Seconds between the beginnings of answers, so that they do not march in step."""
+
+
+class Decides(Protocol):
+    """What the simulation needs of a controller."""
+
+    def decide(self, situation: Situation) -> Plan: ...
+
+    def observe(self, seen: Observation) -> None: ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Blocks of k, or runs of the target alone."""
+
+    k: int
+
+    def decide(self, situation: Situation) -> Plan:
+        k = min(self.k, situation.remaining - 1)
+        return Plan(Drafter.MODEL, k) if k else Plan(run=min(15, situation.remaining - 1))
+
+    def observe(self, seen: Observation) -> None:
+        pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Costs in seconds. ``chance`` and ``draft_s`` may follow the position in the answer and the time."""
+
+    chance: Callable[[int, int], float]
+    """(session, position) to the chance that the draft's token is the target's."""
+    draft_s: Callable[[int, float], float]
+    """(rows, time) to seconds."""
+    target_s: Seconds
+    rtt_draft_s: float = 0.0
+    rtt_target_s: float = 0.0
+    sessions: int = 1
+    tokens: int = 400
+    prompt: int = 30
+    noise: float = 0.0
+    """Spread of the logarithm of a pass's time."""
+    shared_cores: float = 0.0
+    """Part by which a pass takes longer that begins while the other model runs."""
+    second: float = 0.5
+    """Chance that the draft's next best is the target's where its best is not, and so on."""
+    look_ahead: bool = True
+    max_draft_tokens: int = 16
+    copies: Callable[[int], tuple[int, int, float]] = lambda position: (0, 0, 0.0)
+    """Position to what the n-gram drafter offers: tokens, length of the match, chance of each."""
+
+
+class Signal:
+    """Something that happens once."""
+
+    def __init__(self) -> None:
+        self.fired = False
+        self.value: Any = None
+        self._waiting: list[Callable[[Any], None]] = []
+
+    def then(self, call: Callable[[Any], None]) -> None:
+        if self.fired:
+            call(self.value)
+        else:
+            self._waiting.append(call)
+
+    def fire(self, value: Any = None) -> None:
+        self.fired, self.value = True, value
+        for call in self._waiting:
+            call(value)
+
+
+class Time:
+    """The simulated clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self.now + seconds, next(self._order), call))
+
+    def sleep(self, seconds: float) -> Signal:
+        signal = Signal()
+        self.after(seconds, signal.fire)
+        return signal
+
+    def spawn(self, process: Process) -> None:
+        def step(value: Any = None) -> None:
+            try:
+                signal = process.send(value)
+            except StopIteration:
+                return
+            signal.then(step)
+
+        step()
+
+    def run(self) -> None:
+        while self._due:
+            self.now, _, call = heapq.heappop(self._due)
+            call()
+
+
+@dataclass
+class Job:
+    """Work of one session at a replica: the rows of each pass still to run."""
+
+    rows: list[int]
+    done: list[Signal]
+    """One for each pass."""
+    asked: float
+    started: float = -1.0
+    forward: float = 0.0
+    cancelled: bool = False
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a replica says of a pass."""
+
+    forward: float
+    queue: float
+    rows: int
+
+
+class Replica:
+    """Runs one pass at a time over all who wait."""
+
+    def __init__(self, time: Time, seconds: Callable[[int, float], float], world: World, luck: random.Random) -> None:
+        self.other: Replica | None = None
+        self.gather_s = 0.0
+        """How long it waits after a pass for the sessions that were answered by it."""
+        self.busy = False
+        self._missing = 0
+        self._passes = 0
+        self._time, self._seconds, self._world, self._luck = time, seconds, world, luck
+        self._waiting: list[Job] = []
+
+    def ask(self, rows: list[int]) -> Job:
+        job = Job(rows, [Signal() for _ in rows], self._time.now)
+        self._waiting.append(job)
+        if self._missing == 1 or not self.busy:
+            self.busy = True
+            self._soon(0.0)
+        self._missing = max(0, self._missing - 1)
+        return job
+
+    def _soon(self, seconds: float) -> None:
+        self._passes += 1
+        number = self._passes
+        self._time.after(seconds, lambda: self._start() if number == self._passes else None)
+
+    def _start(self) -> None:
+        jobs = [job for job in self._waiting if not job.cancelled]
+        self._waiting, self._missing = [], 0
+        if not jobs:
+            self.busy = False
+            return
+        rows = sum(job.rows[0] for job in jobs)
+        seconds = self._seconds(rows, self._time.now) * self._luck.lognormvariate(0.0, self._world.noise)
+        if self.other is not None and self.other.busy:
+            seconds *= 1 + self._world.shared_cores
+        for job in jobs:
+            if job.started < 0:
+                job.started = self._time.now
+        self._time.after(seconds, lambda: self._finish(jobs, seconds, rows))
+
+    def _finish(self, jobs: list[Job], seconds: float, rows: int) -> None:
+        for job in jobs:
+            job.forward += seconds
+            job.rows.pop(0)
+            timing = Timing(job.forward, job.started - job.asked, rows)
+            if job.rows:
+                self._waiting.append(job)
+            job.done.pop(0).fire(timing)
+        self._missing = sum(not job.rows for job in jobs) if 2 * self.gather_s < seconds else 0
+        self._soon(self.gather_s if self._missing else 0.0)
+
+
+@dataclass
+class Outcome:
+    """What a simulation showed."""
+
+    times: list[list[float]] = field(default_factory=list)
+    """When each token of each session came."""
+    plans: list[Plan] = field(default_factory=list)
+
+    def rate(self, skip: int = 0) -> float:
+        """Tokens per second of all sessions together, without the first ``skip`` tokens of each."""
+        return sum((len(times) - 1 - skip) / (times[-1] - times[skip]) for times in self.times)
+
+    def switches(self) -> int:
+        """Changes of what is done, probes left out."""
+        kept = [(plan.drafter, plan.draft_tokens, plan.look_ahead) for plan in self.plans if not plan.probe]
+        return sum(one != other for one, other in itertools.pairwise(kept))
+
+
+class Simulation:
+    """Runs all sessions of a world to their ends."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.time, self.outcome = world, Time(), Outcome()
+        self._seed = seed
+        self.target = Replica(self.time, lambda rows, now: world.target_s(rows), world, random.Random(seed))
+        self.draft = Replica(self.time, world.draft_s, world, random.Random(seed + 1))
+        self.target.other, self.draft.other = self.draft, self.target
+        self.target.gather_s = 2 * world.rtt_target_s if world.sessions > 1 else 0.0
+        self._active = 0
+
+    def run(self, controllers: list[Decides]) -> Outcome:
+        self._active = len(controllers)
+        for index, controller in enumerate(controllers):
+            self.outcome.times.append([])
+            self.time.spawn(self._session(index, controller, begin=index * _STAGGER))
+        self.time.run()
+        return self.outcome
+
+    def _session(self, index: int, controller: Decides, begin: float) -> Process:
+        world, time, times = self.world, self.time, self.outcome.times[index]
+        yield time.sleep(begin)
+        luck = random.Random(self._seed * 1000 + index)
+        right = [luck.random() for _ in range(world.tokens + world.max_draft_tokens + 2)]
+        next_best = [luck.random() for _ in right]
+        repeats = [luck.random() for _ in right]
+        behind, prepared, waited, unread = world.prompt, 0, 0.0, world.prompt
+        looking: Job | None = None
+
+        def good(place: int) -> bool:
+            return right[place] < world.chance(index, place)
+
+        while len(times) < world.tokens:
+            place = len(times)
+            offered, match, chance = world.copies(place)
+            plan = controller.decide(
+                Situation(
+                    remaining=world.tokens - place,
+                    draft_available=True,
+                    max_draft_tokens=world.max_draft_tokens,
+                    sessions=self._active,
+                    draft_behind=behind,
+                    ngram_tokens=offered,
+                    ngram_match=match,
+                    prepared=prepared,
+                    look_ahead_available=world.look_ahead,
+                )
+            )
+            self.outcome.plans.append(plan)
+            began, k, proposal, passes = time.now - waited, plan.draft_tokens, None, 0
+            waited = 0.0
+            if plan.drafter is Drafter.MODEL and not prepared:
+                if looking is not None:
+                    looking.cancelled = True
+                yield time.sleep(world.rtt_draft_s / 2)
+                job = self.draft.ask([behind] + [1] * (k - 1))
+                passes = k
+                for signal in list(job.done):
+                    proposal = yield signal
+                yield time.sleep(world.rtt_draft_s / 2)
+                behind = 1
+            looking = None
+            sent = time.now
+            propose_s = sent - began if k and plan.drafter is Drafter.MODEL else 0.0
+            if plan.look_ahead:
+                looking = self.draft.ask([1] + [sum(plan.fanout)] * k)
+            count = plan.run + 1
+            yield time.sleep(world.rtt_target_s / 2)
+            ask = self.target.ask([unread + k] + [1] * plan.run)
+            unread = 1
+            for number, signal in enumerate(list(ask.done)):
+                began_pass = ask.forward
+                timing = yield signal
+                if number == 0:
+                    yield time.sleep(world.rtt_target_s / 2)
+                accepted = 0
+                if plan.drafter is Drafter.MODEL:
+                    while accepted < k and good(place + accepted):
+                        accepted += 1
+                else:
+                    while accepted < k and repeats[place + accepted] < chance:
+                        accepted += 1
+                times.extend([time.now] * min(accepted + 1, world.tokens - len(times)))
+                hit = None
+                if looking is not None:
+                    seen = time.now
+                    for ready in list(looking.done):
+                        yield ready
+                    waited = time.now - seen
+                    hit = self._hit(plan, accepted, good(place + accepted), next_best[place + accepted])
+                prepared = k if hit else 0
+                behind = 1 if plan.drafter is Drafter.MODEL else behind + accepted + 1
+                controller.observe(
+                    Observation(
+                        plan=plan,
+                        proposed=k,
+                        accepted=accepted,
+                        emitted=min(accepted + 1, world.tokens - place),
+                        propose_s=propose_s,
+                        verify_s=time.now - waited - sent,
+                        follows=number > 0,
+                        hit=hit,
+                        draft_forward_s=proposal.forward if proposal else 0.0,
+                        draft_queue_s=proposal.queue if proposal else 0.0,
+                        draft_passes=passes,
+                        draft_batch_rows=proposal.rows if proposal else 0,
+                        target_forward_s=timing.forward - began_pass,
+                        target_queue_s=timing.queue if number == 0 else 0.0,
+                        target_batch_rows=timing.rows,
+                    )
+                )
+                sent, place = time.now, len(times)
+                if number + 1 == count:
+                    break
+        self._active -= 1
+
+    def _hit(self, plan: Plan, accepted: int, own: bool, luck: float) -> bool:
+        """Whether the outcome had been prepared."""
+        candidates = plan.fanout[accepted]
+        if accepted == plan.draft_tokens:
+            if own and candidates:
+                return True
+            candidates -= 1
+        return candidates > 0 and luck < 1 - (1 - self.world.second) ** candidates
+
+
+def simulate(world: World, controller: Callable[[int], Decides], seed: int = 1) -> Outcome:
+    """All sessions of a world, each with a controller of its own."""
+    return Simulation(world, seed).run([controller(index) for index in range(world.sessions)])

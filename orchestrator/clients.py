@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 from opentelemetry.trace import Span, SpanKind
 
+from orchestrator.peers import Prepared, Proposal, Verdict
 from orchestrator.round_stream import RoundStream, StreamOptions
-from orchestrator.session import Proposal, Verdict
 from outrider import telemetry
 from outrider.errors import InvalidArgument, ProtocolViolation, Unavailable
 from outrider.status import from_rpc_error
@@ -64,6 +64,7 @@ class DraftStream:
 
     def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
         self._facts = facts
+        self._ahead: tuple[Claim, tuple[int, ...], int] | None = None
         self._stream = RoundStream(draft_pb2_grpc.DraftServiceStub(channel).Propose, options)
 
     async def propose(self, number: int, claim: Claim, count: int, parent: Span) -> Proposal | CacheMiss:
@@ -73,6 +74,39 @@ class DraftStream:
             response = await self._stream.ask(self._request(number, claim, count, span))
             _describe(span, response)
             return self._read(response, claim, count)
+
+    async def look_ahead(
+        self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, parent: Span
+    ) -> None:
+        """Ask for blocks of ``count`` tokens after outcomes of a block in flight; ``prepared`` has them later."""
+        request = self._request(number, claim, count, parent)
+        request.look_ahead.draft_tokens.extend(block)
+        request.look_ahead.fanout.extend(fanout)
+        self._ahead = (claim, block, count)
+        await self._stream.send(request)
+
+    def prepared(self) -> Prepared | CacheMiss | None:
+        """What the last look-ahead has brought by now; None when nothing. Told once."""
+        response = self._stream.arrived()
+        if response is None or self._ahead is None:
+            return None
+        claim, block, count = self._ahead
+        self._ahead = None
+        _check_incarnation(response, self._facts)
+        if response.WhichOneof("outcome") == "cache_miss":
+            return CacheMiss(response.cache_miss.cached_len)
+        if response.WhichOneof("outcome") != "continuations":
+            raise ProtocolViolation("a look-ahead without an outcome")
+        found = [self._continuation(each, block, count) for each in response.continuations.continuations]
+        return Prepared(dict(found), claim.end)
+
+    def _continuation(
+        self, message: draft_pb2.Continuation, block: tuple[int, ...], count: int
+    ) -> tuple[tuple[int, int], tuple[int, ...]]:
+        accepted = _check_length("num_accepted", message.num_accepted, 0, len(block))
+        _check_length("number of draft tokens", len(message.tokens), 1, count)
+        token = _check_ids("next_token", [message.next_token], self._facts.vocab_size)[0]
+        return (accepted, token), _check_ids("tokens", message.tokens, self._facts.vocab_size)
 
     def _request(self, number: int, claim: Claim, count: int, span: Span) -> draft_pb2.ProposeRequest:
         return draft_pb2.ProposeRequest(
@@ -96,6 +130,7 @@ class DraftStream:
         return Proposal(
             _check_ids("draft_tokens", block.tokens, self._facts.vocab_size),
             _check_length("cached_len", block.cached_len, 0, most),
+            timings_from_pb(response.timings),
         )
 
     def close(self) -> None:
@@ -157,6 +192,8 @@ class TargetStream:
             logprobs=tuple(verdict.token_logprobs),
             cached_len=_check_length("cached_len", verdict.cached_len, 0, claim.end + len(block)),
             shared=_check_length("shared_tokens", response.timings.shared_tokens, 0, len(claim.tokens) - 1),
+            timings=timings_from_pb(response.timings),
+            rounds=response.load.pending_rounds,
         )
 
     def close(self) -> None:

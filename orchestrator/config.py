@@ -17,10 +17,8 @@ class OrchestratorConfig:
     """Address of the draft replica. Empty means none: every round is target-only."""
     listen: str = setting("127.0.0.1:50051")
     """Address to serve on."""
-    default_draft_tokens: int = setting(2, least=0, most=64)
-    """Draft tokens per round when a request leaves the choice to the server (AUTO)."""
     max_draft_tokens: int = setting(16, least=1, most=64)
-    """Most draft tokens per round that a request may ask for."""
+    """Most draft tokens per round, of AUTO as well as of a request that names a number."""
     default_max_new_tokens: int = setting(256, least=1)
     """Tokens to emit when a request does not say."""
     max_streams: int = setting(1024, least=1)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from orchestrator.session import CacheView
+from orchestrator.caches import CacheView
 from outrider.errors import InvalidArgument, SessionBusy
 from outrider.tokenizer import Message
 from outrider.tokens import TokenLog

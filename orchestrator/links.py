@@ -5,16 +5,18 @@ because every cache can be rebuilt. They do not know the acceptance loop.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
+from collections.abc import Iterator
 
 from opentelemetry.trace import Span
 
 from orchestrator.clients import DraftStream, TargetStream
+from orchestrator.peers import Prepared, Proposal, Verdict
 from orchestrator.pools import Member, State
 from orchestrator.round_stream import StreamOptions
-from orchestrator.session import Proposal, Verdict
 from outrider.errors import (
     DeadlineExceeded,
     InvalidArgument,
@@ -63,13 +65,36 @@ class DraftLink:
 
     async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
         """A block, or any error: then the member backs off and the stream is gone."""
+        with self._minding():
+            answer = await self._open().propose(number, claim, count, span)
+        self._member.succeeded()
+        return answer
+
+    async def look_ahead(
+        self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, span: Span
+    ) -> None:
+        """Ask for blocks after outcomes of a verdict in flight. Raises what ``propose`` raises."""
+        with self._minding():
+            await self._open().look_ahead(number, claim, block, fanout, count, span)
+
+    def prepared(self) -> Prepared | CacheMiss | None:
+        """What the last look-ahead has brought by now. Raises what ``propose`` raises."""
+        with self._minding():
+            return self._stream.prepared() if self._stream is not None else None
+
+    def _open(self) -> DraftStream:
+        if self._stream is None:
+            assert self._member.channel is not None and self._member.facts is not None
+            facts = self._member.facts
+            facts = dataclasses.replace(facts, vocab_size=min(facts.vocab_size, self._vocab_size))
+            self._stream = DraftStream(self._member.channel, facts, _fresh(self._options, self._opened))
+        return self._stream
+
+    @contextlib.contextmanager
+    def _minding(self) -> Iterator[None]:
+        """Any error ends the stream; the member backs off for what is its fault."""
         try:
-            if self._stream is None:
-                assert self._member.channel is not None and self._member.facts is not None
-                facts = self._member.facts
-                facts = dataclasses.replace(facts, vocab_size=min(facts.vocab_size, self._vocab_size))
-                self._stream = DraftStream(self._member.channel, facts, _fresh(self._options, self._opened))
-            answer = await self._stream.propose(number, claim, count, span)
+            yield
         except Exception as error:
             self.close()
             if not isinstance(error, OutriderError):
@@ -79,8 +104,6 @@ class DraftLink:
             if not isinstance(error, (*_REFUSALS, DeadlineExceeded)):
                 self._member.failed(error.message)
             raise error from None
-        self._member.succeeded()
-        return answer
 
     def close(self) -> None:
         """End the stream, if any."""

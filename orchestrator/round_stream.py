@@ -1,7 +1,8 @@
 """One bidirectional call as question and answer: the transport under the clients of draft and target.
 
 It knows what every round's messages have in common (round number, tokens, what the first one fixes), not what
-is in them; any trouble on the wire becomes an error of ours.
+is in them; any trouble on the wire becomes an error of ours. A peer may also be asked for what is only fetched if
+it has come by the time it is wanted.
 """
 
 import asyncio
@@ -32,6 +33,12 @@ class StreamOptions:
     tenant: str = ""
 
 
+def _look(reading: "asyncio.Task[Any]") -> None:
+    """What a read that nobody waits for any more has raised is known then."""
+    if not reading.cancelled():
+        reading.exception()
+
+
 class RoundStream:
     """Request-response over one bidirectional call. Any trouble ends the call; the owner opens another."""
 
@@ -39,17 +46,12 @@ class RoundStream:
         self._call = method(timeout=options.deadline_s)
         self._options = options
         self._opened = False
+        self._reading: asyncio.Task[Any] | None = None
+        self._optional: list[int] = []  # rounds of messages whose answer may still come, or not
 
     async def ask(self, request: Any) -> Any:
-        """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised.
-
-        The first message of the stream also carries what is fixed for its life.
-        """
-        if not self._opened:
-            request.session_id = self._options.session_id
-            request.tenant = self._options.tenant
-            request.sampling.CopyFrom(sampling_to_pb(self._options.params))
-            self._opened = True
+        """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised."""
+        self._fix(request)
         patience = self._options.round_timeout_s + len(request.tokens) * _CATCH_UP_S_PER_TOKEN
         return await self._exchange(request, request.round, patience)
 
@@ -57,25 +59,82 @@ class RoundStream:
         """Wait for the answer to a round that needs no message. Raises what ``ask`` raises."""
         return await self._exchange(None, number, self._options.round_timeout_s)
 
-    async def _exchange(self, request: Any, number: int, patience: float) -> Any:
+    async def send(self, request: Any) -> None:
+        """Send one message whose answer is optional: ``arrived`` gives it, the next ``ask`` passes over it."""
+        self._fix(request)
+        await self._exchange(request, request.round, self._options.round_timeout_s, wait=False)
+        self._optional.append(request.round)
+        self._read()
+
+    def arrived(self) -> Any:
+        """The answer to the last message sent, when it has come; else None. Raises what ``ask`` raises."""
+        if not self._optional or not self._read().done():
+            return None
+        newest = self._optional[-1]
+        reading, self._reading = self._reading, None
+        assert reading is not None
+        try:
+            response = self._checked(reading.result(), newest)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            raise self._translated(error) from None
+        return response if response.round == newest else None
+
+    def _fix(self, request: Any) -> None:
+        """The first message of the stream also carries what is fixed for its life."""
+        if not self._opened:
+            request.session_id = self._options.session_id
+            request.tenant = self._options.tenant
+            request.sampling.CopyFrom(sampling_to_pb(self._options.params))
+            self._opened = True
+
+    def _read(self) -> "asyncio.Task[Any]":
+        """The read that is going on. It is a task of its own, since cancelling a read ends the call."""
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._call.read())
+            self._reading.add_done_callback(_look)
+        return self._reading
+
+    async def _exchange(self, request: Any, number: int, patience: float, wait: bool = True) -> Any:
         try:
             async with asyncio.timeout(patience):
                 if request is not None:
                     await self._call.write(request)
-                response = await self._call.read()
+                return await self._answer(number) if wait else None
         except TimeoutError:
             self.close()
             raise Unavailable(f"no answer within {patience:g} s") from None
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
-        except asyncio.InvalidStateError:
-            raise Unavailable("the stream has ended") from None
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            raise self._translated(error) from None
+
+    async def _answer(self, number: int) -> Any:
+        """The next answer that is not one to an optional message."""
+        while True:
+            if self._reading is None and not self._optional:
+                return self._checked(await self._call.read(), number)
+            response = await asyncio.shield(self._read())
+            self._reading = None
+            if self._checked(response, number).round == number:
+                self._optional.clear()
+                return response
+
+    @staticmethod
+    def _translated(error: Exception) -> Exception:
+        if isinstance(error, grpc.aio.AioRpcError):
+            return from_rpc_error(error)
+        if isinstance(error, asyncio.InvalidStateError):
+            return Unavailable("the stream has ended")
+        return error
+
+    def _checked(self, response: Any, number: int) -> Any:
+        """The response, if it is one, to this round or to an optional message; those before that get none any more."""
         if response is grpc.aio.EOF:
             raise Unavailable("the peer ended the stream")
         if response is None:  # what grpc.aio gives for bytes that are no such message
             self.close()
             raise ProtocolViolation("an answer that cannot be parsed")
-        if response.round != number:
+        if response.round in self._optional:
+            del self._optional[: self._optional.index(response.round) + 1]
+        elif response.round != number:
             self.close()
             raise ProtocolViolation(f"answer to round {response.round} in round {number}")
         return response
@@ -83,3 +142,6 @@ class RoundStream:
     def close(self) -> None:
         """End the call; the peer drops what it was doing for it."""
         self._call.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None

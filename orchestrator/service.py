@@ -11,13 +11,17 @@ from opentelemetry.trace import Span, SpanKind
 from orchestrator.answer import Answer, Ending, FinishReason
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
+from orchestrator.drafting import Drafting
+from orchestrator.estimates import PoolEstimates
 from orchestrator.links import DraftLink, TargetLink
+from orchestrator.plans import Drafter
 from orchestrator.pools import Member, Pools, State
 from orchestrator.prompting import next_messages, prompt_tokens
 from orchestrator.request import Turn, read_turn
 from orchestrator.round_stream import StreamOptions
-from orchestrator.session import Generation, Round
-from orchestrator.speculation import Policy
+from orchestrator.session import Generation, Limits
+from orchestrator.speculation import Controller, Mode
+from orchestrator.totals import Round
 from outrider import telemetry
 from outrider.errors import InvalidArgument, Unavailable
 from outrider.tokenizer import Tokenizer
@@ -27,6 +31,13 @@ from outrider.wire import PROTOCOL_VERSION, ReplicaFacts, facts_to_pb
 
 NAME = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
 _REASONS = {FinishReason.STOP: pb.FINISH_REASON_STOP, FinishReason.LENGTH: pb.FINISH_REASON_LENGTH}
+_DRAFTERS = {
+    Drafter.NONE: pb.DRAFTER_UNSPECIFIED,
+    Drafter.MODEL: pb.DRAFTER_MODEL,
+    Drafter.NGRAM: pb.DRAFTER_NGRAM,
+}
+_RUN = 16
+"""Plain rounds asked for at once. More would save little, and cost more when an answer ends early."""
 _STATES = {
     State.READY: pb.REPLICA_STATE_READY,
     State.UNAVAILABLE: pb.REPLICA_STATE_UNAVAILABLE,
@@ -42,6 +53,8 @@ def _delta(answer: Answer, done: Round) -> pb.GenerateResponse:
         num_accepted=done.num_accepted,
         propose_us=done.propose_us,
         verify_us=done.verify_us,
+        drafter=_DRAFTERS[done.drafter],
+        prepared=done.prepared,
     )
     delta = pb.Delta(text=answer.take_text(), token_ids=done.emitted, logprobs=done.logprobs, round=stats)
     return pb.GenerateResponse(delta=delta)
@@ -64,6 +77,9 @@ def _finished(generation: Generation, prompt_length: int) -> pb.GenerateResponse
                 accepted=totals.accepted,
                 emitted=totals.emitted,
                 draft_faults=totals.draft_faults,
+                copied=totals.copied,
+                look_aheads=totals.look_aheads,
+                look_ahead_hits=totals.hits,
             ),
         )
     )
@@ -79,6 +95,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         self._incarnation = secrets.randbits(64)
         self._releases: set[asyncio.Task[None]] = set()
         self._active = 0
+        self._estimates = PoolEstimates()
         self.conversations = Conversations(config.session_ttl_s, config.max_sessions, self._release_soon)
 
     def _release_soon(self, conversation: Conversation) -> None:
@@ -168,18 +185,22 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs, turn.tenant
         )
         target = TargetLink(self._pools.target, options, config.target_patience_s)
-        automatic = config.default_draft_tokens if self._pools.draft.state is not State.ABSENT else 0
         generation = Generation(
             log=conversation.log,
             answer=answer,
-            policy=Policy(turn.speculation, min(automatic, config.max_draft_tokens, facts.max_draft_tokens)),
-            draft=draft,
+            policy=Controller(turn.speculation, self._estimates, max(0, min(_RUN, facts.max_run + 1) - 1)),
+            limits=self._limits(turn, facts),
+            drafting=Drafting(conversation.log, draft, conversation.draft_view),
             target=target,
-            draft_view=conversation.draft_view,
             target_view=conversation.target_view,
             span=span,
         )
         return generation, (draft, target)
+
+    def _limits(self, turn: Turn, facts: ReplicaFacts) -> Limits:
+        """What bounds the speculation of an answer."""
+        most = 0 if turn.speculation.mode is Mode.OFF else min(self._config.max_draft_tokens, facts.max_draft_tokens)
+        return Limits(most, self._pools.draft.state is not State.ABSENT, lambda: self._active)
 
     def _started(
         self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, prompt_length: int
@@ -209,7 +230,6 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             draft=_status(self._pools.draft),
             sessions=len(self.conversations),
             active_requests=self._active,
-            default_draft_tokens=self._config.default_draft_tokens,
             max_draft_tokens=self._config.max_draft_tokens,
         )
 

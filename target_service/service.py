@@ -15,10 +15,23 @@ from outrider.inference.replica import Replica
 from outrider.inference.rounds import Opening, in_order, read_claim, read_release
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
-from outrider.wire import check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
+from outrider.wire import ReplicaFacts, check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
 from target_service.verifier import MAX_RUN, Verify
 
 NAME = target_pb2.DESCRIPTOR.services_by_name["TargetService"].full_name
+
+
+def _read(opening: Opening, request: target_pb2.VerifyRequest, facts: ReplicaFacts) -> tuple[Claim, Verify]:
+    """What a message asks for. Raises InvalidArgument."""
+    claim = read_claim(request, opening, facts.vocab_size)
+    block = check_tokens("draft_tokens", request.draft_tokens, facts.vocab_size)
+    if len(block) > facts.max_draft_tokens:
+        raise InvalidArgument("draft_tokens", f"at most {facts.max_draft_tokens} tokens, got {len(block)}")
+    most = 0 if block else MAX_RUN
+    if request.run > most:
+        words = "without draft tokens" if not block else "in a round with draft tokens"
+        raise InvalidArgument("run", f"must be 0 to {most} {words}, got {request.run}")
+    return claim, Verify(opening.params, block, facts.vocab_size, request.logprobs, request.run)
 
 
 class TargetService(target_pb2_grpc.TargetServiceServicer):
@@ -36,10 +49,12 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         self, opening: Opening, request: target_pb2.VerifyRequest
     ) -> AsyncGenerator[target_pb2.VerifyResponse, None]:
         """The answer to a message, and those of its run."""
-        claim, program = self._read(opening, request)
-        attributes = {telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len}
+        claim, program = _read(opening, request, self._replica.facts)
         span = telemetry.tracer().start_span(
-            telemetry.SPAN_VERIFY_SERVER, telemetry.extract(request.traceparent), SpanKind.SERVER, attributes
+            telemetry.SPAN_VERIFY_SERVER,
+            context=telemetry.extract(request.traceparent),
+            kind=SpanKind.SERVER,
+            attributes={telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len},
         )
         with telemetry.ending(span):
             trace = span.get_span_context() if span.is_recording() else None
@@ -50,19 +65,6 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
                     span.set_attributes(telemetry.outcome_attributes(outcome))
                     yield self._respond(number, outcome)
                     number += 1
-
-    def _read(self, opening: Opening, request: target_pb2.VerifyRequest) -> tuple[Claim, Verify]:
-        """What a message asks for. Raises InvalidArgument."""
-        facts = self._replica.facts
-        claim = read_claim(request, opening, facts.vocab_size)
-        block = check_tokens("draft_tokens", request.draft_tokens, facts.vocab_size)
-        if len(block) > facts.max_draft_tokens:
-            raise InvalidArgument("draft_tokens", f"at most {facts.max_draft_tokens} tokens, got {len(block)}")
-        most = 0 if block else MAX_RUN
-        if request.run > most:
-            words = "without draft tokens" if not block else "in a round with draft tokens"
-            raise InvalidArgument("run", f"must be 0 to {most} {words}, got {request.run}")
-        return claim, Verify(opening.params, block, facts.vocab_size, request.logprobs, request.run)
 
     def _respond(self, number: int, outcome: Outcome) -> target_pb2.VerifyResponse:
         response = target_pb2.VerifyResponse(

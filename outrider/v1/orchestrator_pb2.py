@@ -25,19 +25,21 @@ _sym_db = _symbol_database.Default()
 from outrider.v1 import common_pb2 as outrider_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eoutrider/v1/orchestrator.proto\x12\x0boutrider.v1\x1a\x18outrider/v1/common.proto\"\xaf\x03\n\x0fGenerateRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x06prompt\x18\x02 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x15.outrider.v1.TokenIdsH\x00\x12!\n\x04\x63hat\x18\x04 \x01(\x0b\x32\x11.outrider.v1.ChatH\x00\x12-\n\x08sampling\x18\x05 \x01(\x0b\x32\x1b.outrider.v1.SamplingParams\x12\x1b\n\x0emax_new_tokens\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x0c\n\x04stop\x18\x07 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x08 \x03(\r\x12-\n\x0bspeculation\x18\t \x01(\x0b\x32\x18.outrider.v1.Speculation\x12\x10\n\x08logprobs\x18\n \x01(\x08\x12\t\n\x01n\x18\x0b \x01(\r\x12\x13\n\x0bresume_from\x18\x0c \x01(\r\x12\x14\n\x0ckeep_session\x18\r \x01(\x08\x12\x12\n\nignore_eos\x18\x0e \x01(\x08\x12\x0e\n\x06tenant\x18\x0f \x01(\tB\x07\n\x05inputB\x11\n\x0f_max_new_tokens\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"2\n\x04\x43hat\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.outrider.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"O\n\x0bSpeculation\x12*\n\x04mode\x18\x01 \x01(\x0e\x32\x1c.outrider.v1.SpeculationMode\x12\x14\n\x0c\x64raft_tokens\x18\x02 \x01(\x05\"\x94\x01\n\x10GenerateResponse\x12\'\n\x07started\x18\x01 \x01(\x0b\x32\x14.outrider.v1.StartedH\x00\x12#\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x12.outrider.v1.DeltaH\x00\x12)\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x15.outrider.v1.FinishedH\x00\x42\x07\n\x05\x65vent\"m\n\x07Started\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x14\n\x0ctarget_model\x18\x03 \x01(\t\x12\x13\n\x0b\x64raft_model\x18\x04 \x01(\t\x12\x15\n\rprompt_tokens\x18\x05 \x01(\r\"b\n\x05\x44\x65lta\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x10\n\x08logprobs\x18\x03 \x03(\x02\x12&\n\x05round\x18\x04 \x01(\x0b\x32\x17.outrider.v1.RoundStats\"n\n\nRoundStats\x12\r\n\x05round\x18\x01 \x01(\r\x12\x14\n\x0c\x64raft_tokens\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12\x12\n\npropose_us\x18\x04 \x01(\r\x12\x11\n\tverify_us\x18\x05 \x01(\r\"\x8e\x01\n\x08\x46inished\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.outrider.v1.FinishReason\x12!\n\x05usage\x18\x02 \x01(\x0b\x32\x12.outrider.v1.Usage\x12\x34\n\x0bspeculation\x18\x03 \x01(\x0b\x32\x1f.outrider.v1.SpeculationSummary\"W\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x1c\n\x14\x63\x61\x63hed_prompt_tokens\x18\x03 \x01(\r\"o\n\x12SpeculationSummary\x12\x0e\n\x06rounds\x18\x01 \x01(\r\x12\x10\n\x08proposed\x18\x02 \x01(\r\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\r\x12\x0f\n\x07\x65mitted\x18\x04 \x01(\r\x12\x14\n\x0c\x64raft_faults\x18\x05 \x01(\r\"\x10\n\x0eGetInfoRequest\"\xfa\x01\n\x0fGetInfoResponse\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12*\n\x06target\x18\x03 \x01(\x0b\x32\x1a.outrider.v1.ReplicaStatus\x12)\n\x05\x64raft\x18\x04 \x01(\x0b\x32\x1a.outrider.v1.ReplicaStatus\x12\x10\n\x08sessions\x18\x05 \x01(\r\x12\x17\n\x0f\x61\x63tive_requests\x18\x06 \x01(\r\x12\x1c\n\x14\x64\x65\x66\x61ult_draft_tokens\x18\x07 \x01(\r\x12\x18\n\x10max_draft_tokens\x18\x08 \x01(\r\"\x82\x01\n\rReplicaStatus\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12(\n\x05state\x18\x02 \x01(\x0e\x32\x19.outrider.v1.ReplicaState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12&\n\x04info\x18\x04 \x01(\x0b\x32\x18.outrider.v1.ReplicaInfo*\x84\x01\n\x0fSpeculationMode\x12 \n\x1cSPECULATION_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15SPECULATION_MODE_AUTO\x10\x01\x12\x18\n\x14SPECULATION_MODE_OFF\x10\x02\x12\x1a\n\x16SPECULATION_MODE_FIXED\x10\x03*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02*\x9a\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13REPLICA_STATE_READY\x10\x01\x12\x1d\n\x19REPLICA_STATE_UNAVAILABLE\x10\x02\x12\x19\n\x15REPLICA_STATE_REFUSED\x10\x03\x12\x18\n\x14REPLICA_STATE_ABSENT\x10\x04\x32\xa6\x01\n\x13OrchestratorService\x12I\n\x08Generate\x12\x1c.outrider.v1.GenerateRequest\x1a\x1d.outrider.v1.GenerateResponse0\x01\x12\x44\n\x07GetInfo\x12\x1b.outrider.v1.GetInfoRequest\x1a\x1c.outrider.v1.GetInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eoutrider/v1/orchestrator.proto\x12\x0boutrider.v1\x1a\x18outrider/v1/common.proto\"\xaf\x03\n\x0fGenerateRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x06prompt\x18\x02 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x15.outrider.v1.TokenIdsH\x00\x12!\n\x04\x63hat\x18\x04 \x01(\x0b\x32\x11.outrider.v1.ChatH\x00\x12-\n\x08sampling\x18\x05 \x01(\x0b\x32\x1b.outrider.v1.SamplingParams\x12\x1b\n\x0emax_new_tokens\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x0c\n\x04stop\x18\x07 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x08 \x03(\r\x12-\n\x0bspeculation\x18\t \x01(\x0b\x32\x18.outrider.v1.Speculation\x12\x10\n\x08logprobs\x18\n \x01(\x08\x12\t\n\x01n\x18\x0b \x01(\r\x12\x13\n\x0bresume_from\x18\x0c \x01(\r\x12\x14\n\x0ckeep_session\x18\r \x01(\x08\x12\x12\n\nignore_eos\x18\x0e \x01(\x08\x12\x0e\n\x06tenant\x18\x0f \x01(\tB\x07\n\x05inputB\x11\n\x0f_max_new_tokens\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"2\n\x04\x43hat\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.outrider.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"O\n\x0bSpeculation\x12*\n\x04mode\x18\x01 \x01(\x0e\x32\x1c.outrider.v1.SpeculationMode\x12\x14\n\x0c\x64raft_tokens\x18\x02 \x01(\x05\"\x94\x01\n\x10GenerateResponse\x12\'\n\x07started\x18\x01 \x01(\x0b\x32\x14.outrider.v1.StartedH\x00\x12#\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x12.outrider.v1.DeltaH\x00\x12)\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x15.outrider.v1.FinishedH\x00\x42\x07\n\x05\x65vent\"m\n\x07Started\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x14\n\x0ctarget_model\x18\x03 \x01(\t\x12\x13\n\x0b\x64raft_model\x18\x04 \x01(\t\x12\x15\n\rprompt_tokens\x18\x05 \x01(\r\"b\n\x05\x44\x65lta\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x10\n\x08logprobs\x18\x03 \x03(\x02\x12&\n\x05round\x18\x04 \x01(\x0b\x32\x17.outrider.v1.RoundStats\"\xa7\x01\n\nRoundStats\x12\r\n\x05round\x18\x01 \x01(\r\x12\x14\n\x0c\x64raft_tokens\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12\x12\n\npropose_us\x18\x04 \x01(\r\x12\x11\n\tverify_us\x18\x05 \x01(\r\x12%\n\x07\x64rafter\x18\x06 \x01(\x0e\x32\x14.outrider.v1.Drafter\x12\x10\n\x08prepared\x18\x07 \x01(\x08\"\x8e\x01\n\x08\x46inished\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.outrider.v1.FinishReason\x12!\n\x05usage\x18\x02 \x01(\x0b\x32\x12.outrider.v1.Usage\x12\x34\n\x0bspeculation\x18\x03 \x01(\x0b\x32\x1f.outrider.v1.SpeculationSummary\"W\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x1c\n\x14\x63\x61\x63hed_prompt_tokens\x18\x03 \x01(\r\"\xad\x01\n\x12SpeculationSummary\x12\x0e\n\x06rounds\x18\x01 \x01(\r\x12\x10\n\x08proposed\x18\x02 \x01(\r\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\r\x12\x0f\n\x07\x65mitted\x18\x04 \x01(\r\x12\x14\n\x0c\x64raft_faults\x18\x05 \x01(\r\x12\x0e\n\x06\x63opied\x18\x06 \x01(\r\x12\x13\n\x0blook_aheads\x18\x07 \x01(\r\x12\x17\n\x0flook_ahead_hits\x18\x08 \x01(\r\"\x10\n\x0eGetInfoRequest\"\xf8\x01\n\x0fGetInfoResponse\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12*\n\x06target\x18\x03 \x01(\x0b\x32\x1a.outrider.v1.ReplicaStatus\x12)\n\x05\x64raft\x18\x04 \x01(\x0b\x32\x1a.outrider.v1.ReplicaStatus\x12\x10\n\x08sessions\x18\x05 \x01(\r\x12\x17\n\x0f\x61\x63tive_requests\x18\x06 \x01(\r\x12\x18\n\x10max_draft_tokens\x18\x08 \x01(\rJ\x04\x08\x07\x10\x08R\x14\x64\x65\x66\x61ult_draft_tokens\"\x82\x01\n\rReplicaStatus\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12(\n\x05state\x18\x02 \x01(\x0e\x32\x19.outrider.v1.ReplicaState\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12&\n\x04info\x18\x04 \x01(\x0b\x32\x18.outrider.v1.ReplicaInfo*\x84\x01\n\x0fSpeculationMode\x12 \n\x1cSPECULATION_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15SPECULATION_MODE_AUTO\x10\x01\x12\x18\n\x14SPECULATION_MODE_OFF\x10\x02\x12\x1a\n\x16SPECULATION_MODE_FIXED\x10\x03*H\n\x07\x44rafter\x12\x17\n\x13\x44RAFTER_UNSPECIFIED\x10\x00\x12\x11\n\rDRAFTER_MODEL\x10\x01\x12\x11\n\rDRAFTER_NGRAM\x10\x02*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02*\x9a\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13REPLICA_STATE_READY\x10\x01\x12\x1d\n\x19REPLICA_STATE_UNAVAILABLE\x10\x02\x12\x19\n\x15REPLICA_STATE_REFUSED\x10\x03\x12\x18\n\x14REPLICA_STATE_ABSENT\x10\x04\x32\xa6\x01\n\x13OrchestratorService\x12I\n\x08Generate\x12\x1c.outrider.v1.GenerateRequest\x1a\x1d.outrider.v1.GenerateResponse0\x01\x12\x44\n\x07GetInfo\x12\x1b.outrider.v1.GetInfoRequest\x1a\x1c.outrider.v1.GetInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'outrider.v1.orchestrator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPECULATIONMODE']._serialized_start=1937
-  _globals['_SPECULATIONMODE']._serialized_end=2069
-  _globals['_FINISHREASON']._serialized_start=2071
-  _globals['_FINISHREASON']._serialized_end=2166
-  _globals['_REPLICASTATE']._serialized_start=2169
-  _globals['_REPLICASTATE']._serialized_end=2323
+  _globals['_SPECULATIONMODE']._serialized_start=2056
+  _globals['_SPECULATIONMODE']._serialized_end=2188
+  _globals['_DRAFTER']._serialized_start=2190
+  _globals['_DRAFTER']._serialized_end=2262
+  _globals['_FINISHREASON']._serialized_start=2264
+  _globals['_FINISHREASON']._serialized_end=2359
+  _globals['_REPLICASTATE']._serialized_start=2362
+  _globals['_REPLICASTATE']._serialized_end=2516
   _globals['_GENERATEREQUEST']._serialized_start=74
   _globals['_GENERATEREQUEST']._serialized_end=505
   _globals['_TOKENIDS']._serialized_start=507
@@ -54,20 +56,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STARTED']._serialized_end=971
   _globals['_DELTA']._serialized_start=973
   _globals['_DELTA']._serialized_end=1071
-  _globals['_ROUNDSTATS']._serialized_start=1073
-  _globals['_ROUNDSTATS']._serialized_end=1183
-  _globals['_FINISHED']._serialized_start=1186
-  _globals['_FINISHED']._serialized_end=1328
-  _globals['_USAGE']._serialized_start=1330
-  _globals['_USAGE']._serialized_end=1417
-  _globals['_SPECULATIONSUMMARY']._serialized_start=1419
-  _globals['_SPECULATIONSUMMARY']._serialized_end=1530
-  _globals['_GETINFOREQUEST']._serialized_start=1532
-  _globals['_GETINFOREQUEST']._serialized_end=1548
-  _globals['_GETINFORESPONSE']._serialized_start=1551
-  _globals['_GETINFORESPONSE']._serialized_end=1801
-  _globals['_REPLICASTATUS']._serialized_start=1804
-  _globals['_REPLICASTATUS']._serialized_end=1934
-  _globals['_ORCHESTRATORSERVICE']._serialized_start=2326
-  _globals['_ORCHESTRATORSERVICE']._serialized_end=2492
+  _globals['_ROUNDSTATS']._serialized_start=1074
+  _globals['_ROUNDSTATS']._serialized_end=1241
+  _globals['_FINISHED']._serialized_start=1244
+  _globals['_FINISHED']._serialized_end=1386
+  _globals['_USAGE']._serialized_start=1388
+  _globals['_USAGE']._serialized_end=1475
+  _globals['_SPECULATIONSUMMARY']._serialized_start=1478
+  _globals['_SPECULATIONSUMMARY']._serialized_end=1651
+  _globals['_GETINFOREQUEST']._serialized_start=1653
+  _globals['_GETINFOREQUEST']._serialized_end=1669
+  _globals['_GETINFORESPONSE']._serialized_start=1672
+  _globals['_GETINFORESPONSE']._serialized_end=1920
+  _globals['_REPLICASTATUS']._serialized_start=1923
+  _globals['_REPLICASTATUS']._serialized_end=2053
+  _globals['_ORCHESTRATORSERVICE']._serialized_start=2519
+  _globals['_ORCHESTRATORSERVICE']._serialized_end=2685
 # @@protoc_insertion_point(module_scope)

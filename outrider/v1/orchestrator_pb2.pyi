@@ -15,6 +15,12 @@ class SpeculationMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SPECULATION_MODE_OFF: _ClassVar[SpeculationMode]
     SPECULATION_MODE_FIXED: _ClassVar[SpeculationMode]
 
+class Drafter(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DRAFTER_UNSPECIFIED: _ClassVar[Drafter]
+    DRAFTER_MODEL: _ClassVar[Drafter]
+    DRAFTER_NGRAM: _ClassVar[Drafter]
+
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
@@ -32,6 +38,9 @@ SPECULATION_MODE_UNSPECIFIED: SpeculationMode
 SPECULATION_MODE_AUTO: SpeculationMode
 SPECULATION_MODE_OFF: SpeculationMode
 SPECULATION_MODE_FIXED: SpeculationMode
+DRAFTER_UNSPECIFIED: Drafter
+DRAFTER_MODEL: Drafter
+DRAFTER_NGRAM: Drafter
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -140,18 +149,22 @@ class Delta(_message.Message):
     def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., round: _Optional[_Union[RoundStats, _Mapping]] = ...) -> None: ...
 
 class RoundStats(_message.Message):
-    __slots__ = ("round", "draft_tokens", "num_accepted", "propose_us", "verify_us")
+    __slots__ = ("round", "draft_tokens", "num_accepted", "propose_us", "verify_us", "drafter", "prepared")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     PROPOSE_US_FIELD_NUMBER: _ClassVar[int]
     VERIFY_US_FIELD_NUMBER: _ClassVar[int]
+    DRAFTER_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_FIELD_NUMBER: _ClassVar[int]
     round: int
     draft_tokens: _containers.RepeatedScalarFieldContainer[int]
     num_accepted: int
     propose_us: int
     verify_us: int
-    def __init__(self, round: _Optional[int] = ..., draft_tokens: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ..., propose_us: _Optional[int] = ..., verify_us: _Optional[int] = ...) -> None: ...
+    drafter: Drafter
+    prepared: bool
+    def __init__(self, round: _Optional[int] = ..., draft_tokens: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ..., propose_us: _Optional[int] = ..., verify_us: _Optional[int] = ..., drafter: _Optional[_Union[Drafter, str]] = ..., prepared: bool = ...) -> None: ...
 
 class Finished(_message.Message):
     __slots__ = ("reason", "usage", "speculation")
@@ -174,32 +187,37 @@ class Usage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ...) -> None: ...
 
 class SpeculationSummary(_message.Message):
-    __slots__ = ("rounds", "proposed", "accepted", "emitted", "draft_faults")
+    __slots__ = ("rounds", "proposed", "accepted", "emitted", "draft_faults", "copied", "look_aheads", "look_ahead_hits")
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     PROPOSED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     EMITTED_FIELD_NUMBER: _ClassVar[int]
     DRAFT_FAULTS_FIELD_NUMBER: _ClassVar[int]
+    COPIED_FIELD_NUMBER: _ClassVar[int]
+    LOOK_AHEADS_FIELD_NUMBER: _ClassVar[int]
+    LOOK_AHEAD_HITS_FIELD_NUMBER: _ClassVar[int]
     rounds: int
     proposed: int
     accepted: int
     emitted: int
     draft_faults: int
-    def __init__(self, rounds: _Optional[int] = ..., proposed: _Optional[int] = ..., accepted: _Optional[int] = ..., emitted: _Optional[int] = ..., draft_faults: _Optional[int] = ...) -> None: ...
+    copied: int
+    look_aheads: int
+    look_ahead_hits: int
+    def __init__(self, rounds: _Optional[int] = ..., proposed: _Optional[int] = ..., accepted: _Optional[int] = ..., emitted: _Optional[int] = ..., draft_faults: _Optional[int] = ..., copied: _Optional[int] = ..., look_aheads: _Optional[int] = ..., look_ahead_hits: _Optional[int] = ...) -> None: ...
 
 class GetInfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "default_draft_tokens", "max_draft_tokens")
+    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     DRAFT_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
-    DEFAULT_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
@@ -207,9 +225,8 @@ class GetInfoResponse(_message.Message):
     draft: ReplicaStatus
     sessions: int
     active_requests: int
-    default_draft_tokens: int
     max_draft_tokens: int
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., default_draft_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
     __slots__ = ("address", "state", "reason", "info")

@@ -319,7 +319,7 @@ MISTAKES: list[tuple[str, dict[str, str], str]] = [
     ("target_service", {"OUTRIDER_MODEL": "LLAMA", "OUTRIDER_LOG_LEVEL": "CHATTY"}, "OUTRIDER_LOG_LEVEL"),
     ("orchestrator", {}, "OUTRIDER_TOKENIZER"),
     ("orchestrator", {"OUTRIDER_TOKENIZER": "/nonexistent"}, "/nonexistent/tokenizer.json"),
-    ("orchestrator", {"OUTRIDER_TOKENIZER": "LLAMA", "OUTRIDER_DEFAULT_DRAFT_TOKENS": "-1"}, "DEFAULT_DRAFT_TOKENS"),
+    ("orchestrator", {"OUTRIDER_TOKENIZER": "LLAMA", "OUTRIDER_MAX_DRAFT_TOKENS": "0"}, "MAX_DRAFT_TOKENS"),
     ("orchestrator", {"OUTRIDER_TOKENIZER": "LLAMA", "OUTRIDER_MAX_STREAMS": "x"}, "OUTRIDER_MAX_STREAMS"),
     ("orchestrator", {"OUTRIDER_TOKENIZER": "LLAMA", "OTEL_TRACES_EXPORTER": "jaeger"}, "OTEL_TRACES_EXPORTER"),
     ("orchestrator", {"OUTRIDER_TOKENIZER": "LLAMA", "OUTRIDER_LOG_LEVEL": "CHATTY"}, "OUTRIDER_LOG_LEVEL"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry.trace import Span
 
-from orchestrator.session import Proposal, Verdict
+from orchestrator.peers import Prepared, Proposal, Verdict
 from outrider.errors import OutriderError
 from outrider.tokens import CacheMiss, Claim, TokenLog, check_claim
 from tests.unit.scripted import VOCAB, continuation, next_token
@@ -133,6 +133,30 @@ class FakeDraft:
     cache: Cache = field(default_factory=Cache)
     claims: list[Claim] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
+    late: bool = False
+    _prepared: Prepared | CacheMiss | None = None
+
+    async def look_ahead(
+        self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, span: Span
+    ) -> None:
+        """Prepares for the target's own token among the outcomes wanted, and else for wrong ones."""
+        behave = self.script[number % len(self.script)]
+        self._prepared = None
+        tokens = CacheMiss(0) if behave is forgetful else self.cache.take(claim)
+        if isinstance(tokens, CacheMiss):
+            self._prepared = tokens
+            return
+        blocks = {}
+        for accepted, wanted in enumerate(fanout):
+            path = [*tokens, *block[:accepted]]
+            for rank in range(wanted):
+                token = (next_token(path) + rank) % VOCAB
+                blocks[accepted, token] = tuple(behave([*path, token], count))
+        self.cache.log.extend(block)
+        self._prepared = Prepared(blocks, 10_000 if behave is lying else len(tokens))
+
+    def prepared(self) -> Prepared | CacheMiss | None:
+        return None if self.late else self._prepared
 
     async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
         length = self.evict(len(self.claims))

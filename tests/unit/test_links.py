@@ -9,7 +9,7 @@ from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.links import DraftLink, TargetLink
 from orchestrator.pools import Member, State
-from orchestrator.session import Proposal, Verdict
+from orchestrator.peers import Proposal, Verdict
 from outrider.errors import (
     DeadlineExceeded,
     InvalidArgument,

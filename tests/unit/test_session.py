@@ -1,6 +1,7 @@
 """The acceptance loop gives the target's own text, whatever draft and caches do, and counts by definition."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +9,11 @@ from hypothesis import strategies as st
 from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.answer import Answer, Ending, FinishReason
-from orchestrator.session import CacheView, Generation, Round
-from orchestrator.speculation import Mode, Policy, Speculation
+from orchestrator.caches import CacheView
+from orchestrator.drafting import Drafting
+from orchestrator.plans import Drafter, Observation, Plan, Situation
+from orchestrator.session import Generation, Limits, Policy
+from orchestrator.totals import Round
 from outrider.errors import OutriderError, ProtocolViolation, Unavailable
 from outrider.tokens import CacheMiss, Claim, TokenLog
 from tests.unit.peers import (
@@ -35,6 +39,33 @@ def letters(ids: Sequence[int]) -> str:
     return "".join(chr(97 + i) for i in ids)
 
 
+@dataclass
+class Scripted:
+    """Follows a list of plans, again and again; blocks are cut to what the situation allows, as the controller does."""
+
+    plans: Sequence[Plan]
+    asked: list[Situation] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
+
+    def decide(self, situation: Situation) -> Plan:
+        plan = self.plans[len(self.asked) % len(self.plans)]
+        self.asked.append(situation)
+        most = min(plan.draft_tokens, situation.max_draft_tokens, situation.remaining - 1)
+        if plan.drafter is Drafter.MODEL and not situation.draft_available:
+            most = 0
+        if most <= 0:
+            return Plan(run=plan.run)
+        return replace(plan, draft_tokens=most, fanout=plan.fanout[: most + 1])
+
+    def observe(self, seen: Observation) -> None:
+        self.seen.append(seen)
+
+
+def blocks_of(k: int) -> Policy:
+    """Blocks of k tokens, or plain rounds in runs."""
+    return Scripted([Plan(Drafter.MODEL, k) if k else Plan(run=15)])
+
+
 def generation(
     draft: FakeDraft,
     target: FakeTarget,
@@ -43,14 +74,16 @@ def generation(
     end_ids: Sequence[int] = (),
     stops: tuple[str, ...] = (),
     views: tuple[int, int] = (0, 0),
+    policy: Policy | None = None,
 ) -> Generation:
+    log = TokenLog(PROMPT)
     return Generation(
-        log=TokenLog(PROMPT),
+        log=log,
         answer=Answer(Ending(most, frozenset(end_ids), stops), letters),
-        policy=Policy(Speculation(Mode.FIXED, k), 0),
-        draft=draft,
+        policy=policy or blocks_of(k),
+        limits=Limits(16 if k or policy else 0),
+        drafting=Drafting(log, draft, CacheView(views[0])),
         target=target,
-        draft_view=CacheView(views[0]),
         target_view=CacheView(views[1]),
         span=INVALID_SPAN,
     )
@@ -81,12 +114,19 @@ async def test_no_draft_behaviour_changes_the_answer(behave: Behaviour, k: int) 
     assert await text_of(generation(FakeDraft([behave]), FakeTarget(), k)) == await alone()
 
 
+fanouts = st.lists(st.integers(0, 3), min_size=17, max_size=17).map(tuple)
+plans = st.one_of(
+    st.builds(Plan, run=st.integers(0, 15)),
+    st.builds(Plan, st.sampled_from([Drafter.MODEL, Drafter.NGRAM]), st.integers(1, 9)),
+    st.builds(Plan, st.just(Drafter.MODEL), st.integers(1, 9), st.just(True), fanouts),
+)
 shrinks = st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=8)
 
 
 @given(
     script=st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=6),
-    k=st.integers(0, 9),
+    plans=st.lists(plans, min_size=1, max_size=5),
+    late=st.booleans(),
     most=st.integers(1, 30),
     draft_evictions=shrinks,
     target_evictions=shrinks,
@@ -97,7 +137,8 @@ shrinks = st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_siz
 @settings(max_examples=300)
 async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answer(
     script: list[Behaviour],
-    k: int,
+    plans: list[Plan],
+    late: bool,
     most: int,
     draft_evictions: list[int | None],
     target_evictions: list[int | None],
@@ -106,9 +147,9 @@ async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answ
     max_run: int,
 ) -> None:
     """Caches shrink before any call, a CacheMiss can come at any time, first beliefs may be plain wrong."""
-    draft = FakeDraft(script, evict=lambda call: draft_evictions[call % len(draft_evictions)])
+    draft = FakeDraft(script, evict=lambda call: draft_evictions[call % len(draft_evictions)], late=late)
     target = FakeTarget(evict=lambda call: target_evictions[call % len(target_evictions)], max_run=max_run)
-    made = generation(draft, target, k, most, stops=tuple(stop), views=views)
+    made = generation(draft, target, 16, most, stops=tuple(stop), views=views, policy=Scripted(plans))
     assert await text_of(made) == await alone(most, stops=tuple(stop))
     assert made.log.tokens == [*PROMPT, *made.answer.tokens]
 
@@ -172,7 +213,7 @@ async def test_each_round_that_the_draft_failed_counts_as_a_fault(behave: Behavi
     made = generation(FakeDraft([behave]), FakeTarget(), 4, 6)
     rounds = await finish(made)
     assert made.totals.draft_faults == 5  # the sixth round has room for the target's token only
-    assert all(done.block == () and done.propose_us == 0 for done in rounds)
+    assert all((done.block, done.drafter) == ((), Drafter.NONE) for done in rounds)
 
 
 async def test_an_absent_draft_is_not_asked_and_counts_as_a_fault() -> None:
@@ -270,6 +311,39 @@ async def test_no_block_is_asked_for_while_a_run_goes_on() -> None:
     assert [len(block) for block in target.blocks[:3]] == [0, 0, 3]
 
 
+LOOKING = Plan(Drafter.MODEL, 3, True, (1, 1, 1, 1))
+
+
+async def test_a_block_that_was_prepared_is_verified_without_asking_the_draft() -> None:
+    """The first one is asked for; then each outcome was prepared for."""
+    draft, policy = FakeDraft([right]), Scripted([LOOKING])
+    made = generation(draft, FakeTarget(), most=17, policy=policy)
+    rounds = await finish(made)
+    assert made.answer.tokens == continuation(PROMPT, 17)
+    assert [done.prepared for done in rounds] == [False, True, True, True, False]  # the last has room for no block
+    assert [situation.prepared for situation in policy.asked] == [0, 3, 3, 3, 3]
+    assert (len(draft.counts), made.totals.hits, made.totals.look_aheads) == (1, 4, 4)
+
+
+@pytest.mark.parametrize(("draft", "why"), [(FakeDraft([right], late=True), "late"), (FakeDraft([half_right]), "miss")])
+async def test_what_was_not_prepared_is_asked_for(draft: FakeDraft, why: str) -> None:
+    made = generation(draft, FakeTarget(), most=12, policy=Scripted([replace(LOOKING, fanout=(0, 0, 0, 1))]))
+    rounds = await finish(made)
+    assert made.answer.tokens == continuation(PROMPT, 12)
+    assert made.totals.hits == 0
+    assert not any(done.prepared for done in rounds)
+
+
+async def test_copies_from_the_text_need_no_draft() -> None:
+    """A model whose text loops is copied from as soon as the loop is there."""
+    draft, policy = FakeDraft(available=False), Scripted([Plan(Drafter.NGRAM, 4)])
+    made = generation(draft, FakeTarget(), most=80, policy=policy)
+    await finish(made)
+    assert made.answer.tokens == continuation(PROMPT, 80)
+    assert made.totals.copied == made.totals.proposed
+    assert draft.claims == []
+
+
 async def test_a_target_error_ends_the_answer_with_it() -> None:
     made = generation(FakeDraft(), FakeTarget(error=Unavailable("gone")))
     with pytest.raises(Unavailable, match="gone"):
@@ -287,7 +361,7 @@ async def test_log_probabilities_are_cut_with_the_emitted_tokens() -> None:
 async def test_beliefs_never_exceed_the_tokens_that_exist() -> None:
     made = generation(FakeDraft([lying]), FakeTarget(), 4, 20)
     async for _ in made.rounds():
-        assert made.draft_view.length <= len(made.log)
+        assert made.drafting.view.length <= len(made.log)
         assert made.target_view.length <= len(made.log)
 
 
@@ -295,7 +369,7 @@ async def test_a_rejected_draft_token_is_not_believed_to_be_cached() -> None:
     made = generation(FakeDraft([wrong]), FakeTarget(), 4, 20)
     rounds = made.rounds()
     await anext(rounds)
-    assert made.draft_view.length == len(PROMPT)
+    assert made.drafting.view.length == len(PROMPT)
     await rounds.aclose()
 
 

@@ -1,0 +1,142 @@
+"""Where the draft tokens of a round come from: prepared while the last verdict was in flight, copied from the text, or
+asked of the draft.
+
+Losing any of it costs time only. It owns what is believed of the draft's cache and the index over the text, follows the
+controller's plan, and does not know verdicts beyond what they say of a block.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.trace import Span
+
+from orchestrator.caches import CacheView, resending
+from orchestrator.ngram import NO_MATCH, Match, NgramDrafter
+from orchestrator.peers import Draft, Prepared
+from orchestrator.plans import Drafter, Plan
+from outrider import telemetry
+from outrider.errors import OutriderError
+from outrider.tokens import CacheMiss, TokenLog
+from outrider.wire import RoundTimings
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Draft tokens for a round, who guessed, whether look-ahead had them ready, and what the asking took."""
+
+    tokens: tuple[int, ...] = ()
+    drafter: Drafter = Drafter.NONE
+    prepared: bool = False
+    seconds: float = 0.0
+    timings: RoundTimings = field(default_factory=RoundTimings)
+
+
+@dataclass(slots=True)
+class Drafting:
+    """The guesses of one answer. ``faults`` counts rounds in which the draft should have guessed and could not."""
+
+    log: TokenLog
+    draft: Draft
+    view: CacheView
+    faults: int = 0
+    _copies: NgramDrafter | None = None
+    _match: Match = NO_MATCH
+    _ready: tuple[int, ...] = ()
+    _asking: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> int:
+        """Draft tokens that look-ahead has prepared for the next round."""
+        return len(self._ready)
+
+    @property
+    def behind(self) -> int:
+        """Tokens that the draft must read before it can guess."""
+        return len(self.log) - min(self.view.length, len(self.log) - 1)
+
+    def match(self, count: int) -> Match:
+        """What the text itself offers for the next round."""
+        if self._copies is None:
+            self._copies = NgramDrafter(self.log.tokens)
+        self._match = self._copies.propose(count)
+        return self._match
+
+    async def guess(self, plan: Plan, number: int, span: Span) -> Guess:
+        """The draft tokens of a round; none when the draft is away or in trouble."""
+        ready, self._ready = self._ready, ()
+        if plan.drafter is Drafter.NONE or plan.draft_tokens == 0:
+            return Guess()
+        if plan.drafter is Drafter.NGRAM:
+            return Guess(self._match.tokens[: plan.draft_tokens], Drafter.NGRAM)
+        if ready:
+            return Guess(ready[: plan.draft_tokens], Drafter.MODEL, prepared=True)
+        return await self._ask(plan.draft_tokens, number, span)
+
+    async def _ask(self, count: int, number: int, span: Span) -> Guess:
+        began = time.perf_counter()
+        try:
+            proposal = await resending(
+                self.view, self.log, lambda claim: self.draft.propose(number, claim, count, span)
+            )
+        except OutriderError as error:
+            self._fault(error, span)
+            return Guess(drafter=Drafter.MODEL, seconds=time.perf_counter() - began)
+        self.view.length = proposal.cached_len
+        return Guess(proposal.tokens, Drafter.MODEL, False, time.perf_counter() - began, proposal.timings)
+
+    def look_ahead(self, plan: Plan, number: int, block: tuple[int, ...], span: Span) -> None:
+        """Have the next block prepared while this one is verified. It waits for nothing."""
+        if plan.look_ahead and len(plan.fanout) == len(block) + 1 and self.draft.available:
+            asked = self.draft.look_ahead(
+                number, self.view.claim(self.log), block, plan.fanout, max(1, plan.draft_tokens), span
+            )
+            self._asking = asyncio.create_task(self._send(asked, span))
+
+    async def _send(self, asked: Coroutine[Any, Any, None], span: Span) -> None:
+        try:
+            await asked
+        except OutriderError as error:
+            self._fault(error, span)
+
+    def committed(self, emitted: Sequence[int], valid: int) -> None:
+        """``emitted`` was appended to the log, whose first ``valid`` tokens a cache of the block may hold."""
+        self.view.length = min(self.view.length, valid, len(self.log))
+        if self._copies is not None:
+            self._copies.extend(emitted)
+
+    async def collect(self, accepted: int, next_token: int, span: Span) -> bool | None:
+        """Take up the block that was prepared for this outcome. Whether there was one; None without a look-ahead."""
+        asking, self._asking = self._asking, None
+        if asking is None:
+            return None
+        await asking
+        try:
+            prepared = self.draft.prepared()
+        except OutriderError as error:
+            self._fault(error, span)
+            return False
+        if isinstance(prepared, Prepared):
+            self.view.length = max(self.view.length, min(prepared.cached_len, len(self.log)))
+            self._ready = prepared.blocks.get((accepted, next_token), ())
+        elif isinstance(prepared, CacheMiss):
+            self.view.length = prepared.cached_len
+        return bool(self._ready)
+
+    async def aclose(self) -> None:
+        """Nothing is asked for any more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._asking
+
+    def missing(self) -> None:
+        """The draft should guess and is away."""
+        self.faults += 1
+
+    def _fault(self, error: OutriderError, span: Span) -> None:
+        self.faults += 1
+        span.add_event(telemetry.DRAFT_FAULT, {telemetry.ERROR_TYPE: type(error).__name__})

@@ -1,0 +1,138 @@
+"""Questions that must be answered and those that may be: which answer belongs to which, whatever the order of events."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from orchestrator.round_stream import RoundStream, StreamOptions
+from outrider.errors import ProtocolViolation, Unavailable
+from outrider.sampling import SamplingParams
+from outrider.v1 import draft_pb2
+
+OPTIONS = StreamOptions("s", SamplingParams(seed=1), 30.0, 5.0)
+
+
+class Call:
+    """A call whose answers a test puts into an inbox."""
+
+    def __init__(self) -> None:
+        self.inbox: asyncio.Queue[Any] = asyncio.Queue()
+        self.sent: list[int] = []
+        self.reads = 0
+        self.cancelled = False
+
+    async def write(self, request: Any) -> None:
+        self.sent.append(request.round)
+
+    async def read(self) -> Any:
+        self.reads += 1
+        assert self.reads == 1, "two reads at once"
+        try:
+            answer = await self.inbox.get()
+        finally:
+            self.reads -= 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def opened() -> tuple[RoundStream, Call]:
+    call = Call()
+    return RoundStream(lambda timeout: call, OPTIONS), call
+
+
+def request(number: int) -> draft_pb2.ProposeRequest:
+    return draft_pb2.ProposeRequest(round=number, tokens=[1])
+
+
+def answer(number: int) -> draft_pb2.ProposeResponse:
+    return draft_pb2.ProposeResponse(round=number)
+
+
+async def come(call: Call, *answers: Any) -> None:
+    """The answers arrive and whoever reads has read the first."""
+    for each in answers:
+        call.inbox.put_nowait(each)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_an_optional_answer_is_there_once_it_has_come() -> None:
+    stream, call = opened()
+    await stream.send(request(3))
+    assert stream.arrived() is None
+    await come(call, answer(3))
+    assert stream.arrived().round == 3
+    assert stream.arrived() is None
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_an_answer_that_came_too_late_is_passed_over(late: bool) -> None:
+    """Whether it comes before the next question or after it; the next question's own answer is taken."""
+    stream, call = opened()
+    await stream.send(request(3))
+    if not late:
+        await come(call, answer(3))
+    asked = asyncio.create_task(stream.ask(request(4)))
+    await come(call, *([answer(3)] if late else []), answer(4))
+    assert (await asked).round == 4
+    assert call.sent == [3, 4]
+
+
+async def test_an_unanswered_message_is_passed_over() -> None:
+    stream, call = opened()
+    await stream.send(request(3))
+    asked = asyncio.create_task(stream.ask(request(4)))
+    await come(call, answer(4))
+    assert (await asked).round == 4
+    asked = asyncio.create_task(stream.ask(request(5)))
+    await come(call, answer(5))
+    assert (await asked).round == 5
+
+
+async def test_only_the_newest_optional_answer_counts() -> None:
+    """The answer to an earlier one, which came when a later one had been sent, is no answer to that."""
+    stream, call = opened()
+    await stream.send(request(3))
+    await stream.send(request(4))
+    await come(call, answer(3))
+    assert stream.arrived() is None
+    assert stream.arrived() is None
+    await come(call, answer(4))
+    assert stream.arrived().round == 4
+
+
+async def test_an_answer_to_a_round_that_nobody_asked_for_ends_the_stream() -> None:
+    stream, call = opened()
+    await stream.send(request(3))
+    await come(call, answer(9))
+    with pytest.raises(ProtocolViolation, match="round 9"):
+        stream.arrived()
+    assert call.cancelled
+
+
+@pytest.mark.parametrize("end", [grpc.aio.EOF, asyncio.InvalidStateError()])
+async def test_a_stream_that_ends_meanwhile_is_unavailable_for_whoever_looks_next(end: Any) -> None:
+    for looks in (True, False):
+        stream, call = opened()
+        await stream.send(request(3))
+        await come(call, end)
+        with pytest.raises(Unavailable):
+            if looks:
+                stream.arrived()
+            else:
+                await stream.ask(request(4))
+
+
+async def test_closing_ends_the_read_that_goes_on() -> None:
+    stream, call = opened()
+    await stream.send(request(3))
+    await come(call)
+    stream.close()
+    await come(call)
+    assert (call.reads, call.cancelled) == (0, True)

@@ -19,6 +19,8 @@ class OrchestratorConfig:
     """Address to serve on."""
     max_draft_tokens: int = setting(16, least=1, most=64)
     """Most draft tokens per round, of AUTO as well as of a request that names a number."""
+    look_ahead: bool = setting(True)
+    """Whether AUTO may have the draft prepare the next block while one is verified. It changes the speed only."""
     default_max_new_tokens: int = setting(256, least=1)
     """Tokens to emit when a request does not say."""
     max_streams: int = setting(1024, least=1)

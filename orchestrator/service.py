@@ -200,7 +200,8 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     def _limits(self, turn: Turn, facts: ReplicaFacts) -> Limits:
         """What bounds the speculation of an answer."""
         most = 0 if turn.speculation.mode is Mode.OFF else min(self._config.max_draft_tokens, facts.max_draft_tokens)
-        return Limits(most, self._pools.draft.state is not State.ABSENT, lambda: self._active)
+        expected = self._pools.draft.state is not State.ABSENT
+        return Limits(most, expected, lambda: self._active, self._config.look_ahead)
 
     def _started(
         self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, prompt_length: int

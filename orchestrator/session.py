@@ -38,11 +38,12 @@ class Policy(Protocol):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Most draft tokens of a block, 0 for a request without speculation; whether there is a draft that should guess;
-    and how many answers share the target now."""
+    how many answers share the target now; and whether the draft may look ahead."""
 
     max_draft_tokens: int
     draft_expected: bool = True
     answers: Callable[[], int] = lambda: 1
+    look_ahead: bool = True
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ class Generation:
             ngram_tokens=len(match.tokens),
             ngram_match=match.length,
             prepared=drafting.ready,
+            look_ahead_available=self.limits.look_ahead,
         )
 
     async def _verify(self, number: int, block: tuple[int, ...], span: Span) -> Verdict:

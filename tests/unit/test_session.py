@@ -334,6 +334,14 @@ async def test_what_was_not_prepared_is_asked_for(draft: FakeDraft, why: str) ->
     assert not any(done.prepared for done in rounds)
 
 
+async def test_the_controller_hears_when_the_draft_must_not_look_ahead() -> None:
+    policy = Scripted([Plan(Drafter.MODEL, 3)])
+    made = generation(FakeDraft([right]), FakeTarget(), policy=policy)
+    made.limits = replace(made.limits, look_ahead=False)
+    await finish(made)
+    assert [situation.look_ahead_available for situation in policy.asked] == [False] * len(policy.asked)
+
+
 async def test_copies_from_the_text_need_no_draft() -> None:
     """A model whose text loops is copied from as soon as the loop is there."""
     draft, policy = FakeDraft(available=False), Scripted([Plan(Drafter.NGRAM, 4)])

@@ -161,10 +161,8 @@ def services(options: StackOptions) -> list[Service]:
 
 
 @asynccontextmanager
-async def running(options: StackOptions) -> AsyncGenerator[list[Service], None]:
-    """The started processes; stopped when the block ends, clients' side first, and killed if that is cut short."""
-    stack = services(options)
-    environment = {**os.environ, **options.environment}
+async def started(stack: list[Service], environment: Mapping[str, str]) -> AsyncGenerator[list[Service], None]:
+    """The processes, started in order; stopped when the block ends, the last first, and killed if that is cut short."""
     try:
         for service in stack:
             await service.start(environment)
@@ -176,3 +174,10 @@ async def running(options: StackOptions) -> AsyncGenerator[list[Service], None]:
     finally:
         for service in stack:
             service.kill()
+
+
+@asynccontextmanager
+async def running(options: StackOptions) -> AsyncGenerator[list[Service], None]:
+    """The processes of a stack, clients' side stopped first."""
+    async with started(services(options), {**os.environ, **options.environment}) as stack:
+        yield stack

@@ -1,4 +1,4 @@
-"""Questions that must be answered and those that may be: which answer belongs to which, whatever the order of events."""
+"""Questions that must be answered and those that may be: which answer belongs to which."""
 
 import asyncio
 from typing import Any

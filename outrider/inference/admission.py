@@ -6,8 +6,9 @@ started here has every block that its round can need, so a round in the engine n
 Order. Rounds of running sessions come before those of new ones, and the session that began to be served first
 comes first; new ones come as they arrived. As soon as one has to wait for memory, nobody behind it may start.
 
-Who gives up blocks. First sessions that no open stream uses, least recently used first (a stream that has sent no
-round for ``STALLED_S`` does not count as open: its client reads slowly). Then, and only for a running session, the
+Who gives up blocks. First the branches of look-aheads: nobody has to come back for them. Then sessions that no open
+stream uses, least recently used first (a stream that has sent no round for ``STALLED_S`` does not count as open: its
+client reads slowly). Then, and only for a running session, the
 younger running ones that have no round in the engine, the youngest first: they are told CacheMiss and come back.
 So new sessions never take blocks from running ones, and leave each of them one block to grow into.
 
@@ -18,17 +19,20 @@ not silent until then, a round that has waited for ``queue_s`` goes to the front
 sessions too: every running session gets a round at least that often (plus the longest round in the engine), and
 this costs at most one rebuild of others in that time, which is no thrashing. New sessions that have waited for
 ``queue_s``, or for whom the queue has no place, are refused.
+
+Looking ahead is optional. It comes last, takes blocks that are free or belong to sessions whose stream has ended,
+and where they are short it is left out, or has fewer branches; it never waits and is never in anybody's way.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from outrider.errors import InvalidArgument, OutriderError, ResourceExhausted
+from outrider.inference.branches import adopt, confirmed
 from outrider.inference.job import Job
 from outrider.inference.sessions import Session, SessionStore
-from outrider.tokens import TokenLog, check_claim
 
 STALLED_S = 10.0
 _LEAST_RETRY_S = 1.0
@@ -79,6 +83,8 @@ class Admission:
                     self.waiting.extend([job] if session else [])
                 elif not blocked and self._reserve(job, session, now):
                     started.append(job)
+                elif job.optional:
+                    job.deliver(job.left_out(len(session.log)))
                 else:
                     blocked = True
                     self._wait(job, now)
@@ -87,9 +93,25 @@ class Admission:
         self._refuse_overflow()
         return started
 
+    def branch_out(self, jobs: Iterable[Job], now: float) -> list[Job]:
+        """The first branches, as many as there is room for; they hold all their blocks."""
+        started: list[Job] = []
+        copies: list[tuple[int, int]] = []
+        for job in jobs:
+            assert job.session is not None
+            if not self._make_room(job, job.session.table.missing(job.final_length), now):
+                job.session.free()
+                break
+            copies += job.session.table.reserve(job.final_length)
+            started.append(job)
+        self._copy_blocks(copies)
+        return started
+
     def _place(self, job: Job, now: float) -> tuple[int, float]:
-        """Where a job stands in the queue: overdue, running by age, new by arrival."""
+        """Where a job stands in the queue: overdue, running by age, new by arrival, optional."""
         stream = job.stream
+        if job.optional:
+            return 3, job.created
         if stream.age is None:
             return 2, inf if stream.waiting_since is None else stream.waiting_since
         if self._overdue(job, now):
@@ -106,11 +128,12 @@ class Admission:
         session = self._sessions.get(job.session_id)
         if session is not None and session.busy:
             return session
-        miss = check_claim(job.claim, session.log if session else TokenLog())
+        session = session or self._sessions.blank(job.session_id, job.stream.tenant)
+        miss = adopt(session, job.claim, job.program.tail)
         if miss is not None:
             job.deliver(job.missed(miss))
             return None
-        return session or self._sessions.blank(job.session_id, job.stream.tenant)
+        return session
 
     def _check_size(self, job: Job) -> None:
         for limit, words in ((self._max_positions, "positions of the model"), (self._capacity, "of the KV cache")):
@@ -120,26 +143,38 @@ class Admission:
 
     def _reserve(self, job: Job, session: Session, now: float) -> bool:
         """Give a job's session everything that its round can need. False changes nothing but what the claim cuts."""
-        session.truncate(job.claim.prefix_len)
+        self._cut(job, session)
+        unknown = job.claim.tokens[job.start - job.claim.prefix_len :]
         if job.keys is None:
-            job.keys = session.keys_after(job.claim.tokens)
+            job.keys = session.keys_after(unknown)
         blocks = session.table.find(job.keys)
         session.table.adopt(blocks)
         session.busy = True
         if not self._make_room(job, session.table.missing(job.final_length), now):
             session.busy = False
-            session.table.truncate(job.claim.prefix_len)
+            session.table.truncate(job.start)
             return False
-        job.shared = session.note_shared(job.claim.tokens, job.keys[: len(blocks)])
+        job.shared = session.note_shared(unknown, job.keys[: len(blocks)])
         self._copy_blocks(session.table.reserve(job.final_length))
         self._enter(job, session, now)
         return True
+
+    def _cut(self, job: Job, session: Session) -> None:
+        """Keep of a session's cache what the claim names and what its tokens confirm, but for the last row to run."""
+        claim, start = job.claim, job.start
+        job.known = confirmed(session, claim, job.program)
+        path = (*claim.tokens, *job.known)
+        cached = claim.prefix_len + session.log.common_prefix(path[:-1], claim.prefix_len)
+        session.truncate(cached)
+        job.start = cached
+        if start != cached:
+            job.keys = None  # they follow what is cached, which another round has changed meanwhile
 
     def _enter(self, job: Job, session: Session, now: float) -> None:
         stream = job.stream
         stream.age = next(self._ages) if stream.age is None else stream.age
         stream.waiting_since = None
-        session.stream = stream
+        session.stream, session.ahead = stream, None
         self._sessions.touch(session, now)
         job.session = session
 
@@ -152,6 +187,9 @@ class Admission:
         for session in self._sessions:
             (running if session.running(now - STALLED_S) else unused).append(session)
         unused = [session for session in unused if not session.busy]
+        if job.optional:
+            return self._sessions.make_room(blocks, [s for s in unused if s.stream is None or not s.stream.open])
+        unused = [*self._sessions.branches(), *unused]
         if job.stream.new:
             return self._sessions.make_room(blocks, unused, spare=len(running))
         return self._sessions.make_room(blocks, [*unused, *self._yielding(running, job, now)])

@@ -4,8 +4,9 @@ A round names a path, its prefix and the tokens after it. The line with the long
 becomes the session's cache; the others are given up at once. It knows tokens and sessions, not blocks or jobs.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
+from outrider.inference.program import Program, Resumable
 from outrider.inference.sessions import Session
 from outrider.tokens import CacheMiss, Claim, check_claim
 
@@ -16,7 +17,7 @@ def adopt(session: Session, claim: Claim, tail: Sequence[int] = ()) -> CacheMiss
     When no line holds the claimed prefix, the miss of the main line, and nothing is given up: the caller comes back.
     """
     lines = [line for line in (session, *session.branches) if check_claim(claim, line.log) is None]
-    if not lines:
+    if not lines or not session.branches:
         return check_claim(claim, session.log)
     path = (*claim.tokens, *tail)
     best = max(lines, key=lambda line: line.log.common_prefix(path, claim.prefix_len))  # of equals the main line
@@ -26,10 +27,12 @@ def adopt(session: Session, claim: Claim, tail: Sequence[int] = ()) -> CacheMiss
     return None
 
 
-def confirmed(session: Session, claim: Claim, rule: Hashable) -> tuple[int, ...]:
-    """What the session's line has chosen already after the claimed tokens, by the same rule; mostly nothing."""
+def confirmed(session: Session, claim: Claim, program: Program) -> tuple[int, ...]:
+    """What the program would choose after the claimed tokens and the session's line has chosen; mostly nothing."""
     ahead = session.ahead
-    if ahead is None or ahead.chooser.rule != rule or not ahead.start <= min(claim.end, len(session.log)):
+    if ahead is None or not isinstance(program, Resumable) or ahead.chooser.rule != program.rule:
+        return ()
+    if not ahead.start <= min(claim.end, len(session.log)):
         return ()
     fresh = ahead.chooser.chosen[len(session.log) - ahead.start :]
     line = (*session.log.since(claim.prefix_len), *fresh)

@@ -16,13 +16,15 @@ import torch
 from outrider.errors import Cancelled, OutriderError
 from outrider.inference.admission import STALLED_S, Admission, AdmissionLimits
 from outrider.inference.gather import Gather
+from outrider.inference.harvest import Harvest
 from outrider.inference.job import Job, Outcome
 from outrider.inference.kv_cache import BlockPool
 from outrider.inference.pace import Pace
 from outrider.inference.packed import Segment, pack
-from outrider.inference.program import Done, Runner
+from outrider.inference.program import Done, Fork, Resumable, Runner
 from outrider.inference.schedule import RowBudget, Shape, rows_per_job
 from outrider.inference.sessions import SessionStore
+from outrider.inference.stream import Stream
 from outrider.wire import LoadFacts
 
 log = logging.getLogger(__name__)
@@ -84,8 +86,11 @@ class Engine:
         """A snapshot; numbers only, safe to take from another thread."""
         size = self._runner.block_size
         used = (self.pool.total - self.pool.free) * size
-        rounds = len(self._admission.waiting) + len(self._running)
-        return LoadFacts(len(self.sessions), rounds, used, self._queried, self._hits)
+        return LoadFacts(len(self.sessions), self._rounds(), used, self._queried, self._hits)
+
+    def _rounds(self) -> int:
+        """Rounds that wait or run; branches are one with the round that they belong to."""
+        return len(self._admission.waiting) + len({job.parent or job for job in list(self._running)})
 
     def submit(self, job: Job) -> None:
         """Queue a job; its outcome is delivered by a later step."""
@@ -94,8 +99,7 @@ class Engine:
 
     def patience(self) -> float:
         """Seconds that the next pass may wait for sessions of the last one."""
-        here = len(self._running) + len(self._admission.waiting)
-        return self._gather.patience(self._clock(), here)
+        return self._gather.patience(self._clock(), self._rounds())
 
     def start_over(self) -> bool:
         """Void caches and measured times: passes will be computed otherwise. False, and nothing done, while an answer
@@ -115,6 +119,12 @@ class Engine:
                 job.cancelled = job.released = True
         return True
 
+    def end(self, stream: Stream) -> None:
+        """A stream has ended: what was prepared for it is of no use to anybody."""
+        for session in self.sessions:
+            if session.stream is stream:
+                session.prune()
+
     def expire(self) -> None:
         """Drop sessions that nobody uses any more."""
         self.sessions.expire(self._clock())
@@ -132,7 +142,7 @@ class Engine:
 
     def step(self) -> bool:
         """Admit what fits, run one pass and deliver what is complete. False when there was nothing to run."""
-        self._drop_cancelled()
+        self._drop_abandoned()
         self._admit()
         planned = self._plan()
         if not planned:
@@ -147,29 +157,38 @@ class Engine:
         self._commit(planned, logits)
         return True
 
-    def _drop_cancelled(self) -> None:
-        """What a run has told of stays cached: its answer may have ended there. Half a round is worth nothing."""
-        for job in [job for job in self._running if job.cancelled]:
+    def _drop_abandoned(self) -> None:
+        """What a run has told of stays cached: its answer may have ended there. So does what was prepared. Otherwise
+        half a round is worth nothing."""
+        for job in [job for job in self._running if job.abandoned]:
             assert job.session is not None
-            self._finish(job, keep=len(job.session.log) if job.partial else None)
+            self._finish(job, keep=len(job.session.log) if job.stays else None)
             job.deliver(Cancelled("the round was cancelled"))
 
     def _admit(self) -> None:
-        """Begin the rounds that have their memory."""
+        """Begin the rounds that have their memory, and then the branches for which there is some left."""
         for job in self._admission.admit(self._clock()):
             self._count_shared(job)
             self._begin(job)
+        for job in list(self._running):
+            if job.fork is not None:
+                self._branch_out(job, job.fork)
+        self._drop_abandoned()  # branches that were not adopted, or whose blocks others took
 
     def _count_shared(self, job: Job) -> None:
         """Tokens that were looked up in the prefix cache, and found: of rounds that might skip a whole block."""
         if job.claim.prefix_len == 0 or len(job.claim.tokens) > self._runner.block_size:
-            self._queried += len(job.claim.tokens)
+            self._queried += max(0, job.claim.end - job.start)
             self._hits += job.shared
 
     def _begin(self, job: Job) -> None:
-        job.pending = [*job.claim.tokens[job.shared :], *job.program.tail]
+        job.pending = job.rows()
         job.wanted = len(job.program.tail) + 1
         self._running.append(job)
+        self._running.sort(key=lambda job: job.optional)
+        known = job.program.resume(job.known, job.claim.end) if isinstance(job.program, Resumable) else None
+        if known is not None:
+            self._complete(job, known)
 
     def _plan(self) -> list[tuple[Job, int]]:
         """Jobs of the next pass and how many rows each gets."""
@@ -208,12 +227,13 @@ class Engine:
     def _note_pass(self, planned: Sequence[tuple[Job, int]], wall_ns: int, seconds: float) -> None:
         rows = sum(count for _, count in planned)
         self._pace.note(rows, seconds)
-        for job, _ in planned:
+        rounds = dict.fromkeys(job.parent or job for job, _ in planned)
+        for job in rounds:
             job.forward_s += seconds
             job.passes += 1
             job.batch_rows = rows
         self._gather.note_pass(seconds, self._clock())
-        traces = tuple(job.trace for job, _ in planned if job.trace is not None)
+        traces = tuple(job.trace for job in rounds if job.trace is not None)
         self._on_pass(PassRecord(wall_ns, wall_ns + int(seconds * 1e9), rows, traces))
 
     def _commit(self, planned: Sequence[tuple[Job, int]], logits: torch.Tensor) -> None:
@@ -223,7 +243,8 @@ class Engine:
             assert job.session is not None
             job.session.log.extend(job.pending[:count])
             job.session.table.advance(count)
-            job.session.offer(min(job.session.table.length, job.claim.end))  # never what is only a guess
+            if job.parent is None:
+                job.session.offer(min(job.session.table.length, job.claim.end))  # never what is only a guess
             del job.pending[:count]
             if not job.pending:
                 rows = logits[offset : offset + job.wanted]
@@ -240,16 +261,34 @@ class Engine:
             self._fail(job, error)
             return
         if isinstance(step, Done):
-            self._finish(job, step.keep)
-            job.stream.served = True
-            self._gather.left(job.session_id, job.stream, self._clock())
-            job.deliver(Outcome(step.result, step.keep, job.timings()))
+            self._complete(job, step)
+            return
+        if isinstance(step, Fork):
+            job.session.truncate(step.keep)
+            job.fork = step
             return
         job.pending = list(step.tokens)
         job.wanted = 1
         if step.result is not None:
             job.stream.served = True
             job.deliver(job.part(step.result, len(job.session.log)))
+
+    def _complete(self, job: Job, done: Done) -> None:
+        self._finish(job, done.keep)
+        job.stream.served = True
+        if not job.optional:
+            self._gather.left(job.session_id, job.stream, self._clock())
+        job.deliver(Outcome(done.result, done.keep, job.timings()))
+
+    def _branch_out(self, job: Job, fork: Fork) -> None:
+        """Leave the main line as it is and run the branches that find room."""
+        harvest = Harvest(job, fork)
+        started = self._admission.branch_out(harvest.jobs(), self._clock())
+        self._finish(job, fork.keep)
+        job.stream.served = True
+        for branch in started:
+            self._begin(branch)
+        harvest.expect(started)
 
     def _fail(self, job: Job, error: Exception) -> None:
         """End a job whose cache cannot be trusted any more."""
@@ -263,8 +302,10 @@ class Engine:
         assert session is not None
         session.busy = False
         session.last_used = self._clock()
-        unwanted = job.released or (job.cancelled and not job.partial)
+        unwanted = job.released or (job.cancelled and not job.stays)
+        if not session.alive:
+            return
         if keep is None or unwanted:
-            self.sessions.drop(session.session_id)
+            self.sessions.discard(session)
         else:
             session.truncate(min(keep, len(session.log)))

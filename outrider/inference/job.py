@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrider.inference.program import Program
+from outrider.inference.program import Fork, Program
 from outrider.inference.schedule import Shape
 from outrider.inference.sessions import Session
 from outrider.inference.stream import Stream
@@ -34,7 +34,9 @@ class Job:
     ``session_id`` names the session within the engine. A job that comes without a stream is an
     answer of its own. ``keys`` are those of the blocks that others may have filled with its claimed tokens, and
     ``shared`` counts the claimed tokens that a shared prefix spared it. ``cancelled``: nobody waits for the rest;
-    ``released``: its session is to go with it.
+    ``released``: its session is to go with it. ``optional``: it takes nobody's blocks, waits for none, and yields to
+    every other job; ``fork`` is what it goes on with, ``parent`` the look-ahead that it is a branch of. It runs from
+    the position ``start`` on, where ``known`` follows the claimed tokens: what an adopted branch has chosen already.
     """
 
     session_id: str
@@ -46,7 +48,12 @@ class Job:
     cancelled: bool = False
     released: bool = False
     partial: bool = False
+    optional: bool = False
+    parent: "Job | None" = None
     session: Session | None = None
+    start: int = 0
+    known: tuple[int, ...] = ()
+    fork: Fork | None = None
     keys: list[bytes] | None = None
     shared: int = 0
     pending: list[int] = field(default_factory=list)
@@ -63,9 +70,25 @@ class Job:
         return self.claim.end + len(self.program.tail) + self.program.growth
 
     @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for it, or its cache has gone to others."""
+        parent = self.parent is not None and self.parent.cancelled
+        return self.cancelled or parent or (self.session is not None and not self.session.alive)
+
+    @property
+    def stays(self) -> bool:
+        """Whether what it has cached is of use although nobody waits for the rest."""
+        return self.partial or self.optional
+
+    @property
     def shape(self) -> Shape:
         """What the schedule sees of it."""
         return Shape(len(self.pending), self.wanted, self.stream.served or self.stream.resumed)
+
+    def rows(self) -> list[int]:
+        """The tokens to run."""
+        path = (*self.claim.tokens, *self.known, *self.program.tail)
+        return list(path[self.start + self.shared - self.claim.prefix_len :])
 
     def timings(self) -> RoundTimings:
         """What the clock shows."""
@@ -78,6 +101,10 @@ class Job:
         self.partial = True
         self.queue_s, self.forward_s, self.passes, self.shared = 0.0, 0.0, 0, 0
         return outcome
+
+    def left_out(self, cached_len: int) -> Outcome:
+        """The outcome of an optional job that found no room: nothing came of it."""
+        return Outcome((), cached_len, self.timings())
 
     def missed(self, miss: CacheMiss) -> Outcome:
         """The outcome of a claim that does not hold."""

@@ -1,28 +1,25 @@
 """The line that shares most with a claim goes on, all others are given up, and only the same rule's choices count."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draft_service.drafter import Propose
 from outrider.inference.branches import adopt, confirmed
 from outrider.inference.kv_cache import BlockPool
 from outrider.inference.sessions import Ahead, Session, SessionStore
+from outrider.sampling import SamplingParams
 from outrider.tokens import CacheMiss, Claim
-from tests.unit.scripted import claim_of
+from tests.unit.scripted import VOCAB, Steps, claim_of
 
 COMMITTED = [5, 6, 7, 8, 9]
 BLOCK = [1, 2, 3]
 TOKENS = st.integers(0, 3)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """What a branch has chosen."""
-
-    chosen: tuple[int, ...]
-    rule: str = "rule"
+RULE = SamplingParams(1.0, seed=3)
+SAME = Propose(RULE, 5, VOCAB)
 
 
 def write(session: Session, tokens: Sequence[int]) -> None:
@@ -31,7 +28,9 @@ def write(session: Session, tokens: Sequence[int]) -> None:
     session.log.extend(tokens)
 
 
-def looked_ahead(outcomes: Mapping[tuple[int, int], Sequence[int]], rule: str = "rule") -> tuple[SessionStore, Session]:
+def looked_ahead(
+    outcomes: Mapping[tuple[int, int], Sequence[int]], rule: SamplingParams = RULE
+) -> tuple[SessionStore, Session]:
     """A session after a look-ahead over BLOCK: per outcome (accepted, next token) what its branch chose."""
     store = SessionStore(BlockPool(200), 4, 10.0)
     session = store.blank("a")
@@ -40,7 +39,7 @@ def looked_ahead(outcomes: Mapping[tuple[int, int], Sequence[int]], rule: str = 
     for (accepted, token), chosen in outcomes.items():
         branch = session.fork(len(COMMITTED) + accepted)
         write(branch, [token, *chosen[:-1]])
-        branch.ahead = Ahead(len(COMMITTED) + accepted + 1, Chosen(tuple(chosen), rule))
+        branch.ahead = Ahead(len(COMMITTED) + accepted + 1, Propose(rule, 9, VOCAB, chosen=list(chosen)))
     store.check_integrity()
     return store, session
 
@@ -57,7 +56,7 @@ def test_the_branch_of_the_verdict_is_adopted_with_what_it_chose() -> None:
     store, session = looked_ahead(OUTCOMES)
     assert adopt(session, after(2, 9)) is None
     assert session.log.tokens == [*COMMITTED, 1, 2, 9, 6]
-    assert confirmed(session, after(2, 9), "rule") == (6, 7)
+    assert confirmed(session, after(2, 9), SAME) == (6, 7)
     assert (session.branches, len(session.table.blocks), store.pool.held) == ([], 3, 3)
     store.check_integrity()
 
@@ -66,7 +65,7 @@ def test_without_a_branch_for_the_verdict_the_main_line_stays() -> None:
     store, session = looked_ahead(OUTCOMES)
     assert adopt(session, after(2, 5)) is None
     assert session.log.tokens == [*COMMITTED, *BLOCK]
-    assert confirmed(session, after(2, 5), "rule") == ()
+    assert confirmed(session, after(2, 5), SAME) == ()
     assert store.pool.held == 2
 
 
@@ -75,7 +74,7 @@ def test_a_claim_deep_inside_a_branch_gets_the_rest_of_it() -> None:
     _, session = looked_ahead({(1, 9): [4, 5, 6]})
     claim = claim_of([*COMMITTED, 1, 9, 4], len(COMMITTED))
     assert adopt(session, claim) is None
-    assert confirmed(session, claim, "rule") == (5, 6)
+    assert confirmed(session, claim, SAME) == (5, 6)
 
 
 def test_the_tail_of_a_round_tells_branches_apart() -> None:
@@ -98,16 +97,22 @@ def test_a_claim_that_no_line_holds_is_a_miss_and_gives_nothing_up() -> None:
 
 
 def test_choices_of_another_rule_are_not_taken() -> None:
-    _, session = looked_ahead(OUTCOMES, rule="other seed")
+    _, session = looked_ahead(OUTCOMES, rule=SamplingParams(1.0, seed=4))
     adopt(session, after(2, 9))
-    assert confirmed(session, after(2, 9), "rule") == ()
+    assert confirmed(session, after(2, 9), SAME) == ()
+
+
+def test_a_program_that_cannot_resume_takes_nothing() -> None:
+    _, session = looked_ahead(OUTCOMES)
+    adopt(session, after(2, 9))
+    assert confirmed(session, after(2, 9), Steps()) == ()
 
 
 def test_a_branch_whose_cache_was_cut_confirms_nothing() -> None:
     _, session = looked_ahead(OUTCOMES)
     adopt(session, after(2, 9))
     session.truncate(3)
-    assert confirmed(session, after(2, 9, prefix_len=2), "rule") == ()
+    assert confirmed(session, after(2, 9, prefix_len=2), SAME) == ()
 
 
 @given(
@@ -137,7 +142,7 @@ def test_adoption_keeps_the_longest_line_and_confirms_only_what_was_chosen_there
         assert (session.branches, store.pool.held) == ([], len(session.table.blocks))
         full = [line for line, start in starts.items() if line[:-1] == kept and start <= len(tokens)]
         rests = [line[len(tokens) :] for line in full if line[: len(tokens)] == tokens]
-        assert confirmed(session, claim, "rule") == (rests[0] if rests else ())
+        assert confirmed(session, claim, SAME) == (rests[0] if rests else ())
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:

@@ -135,7 +135,12 @@ class ReplicaConfig:
     """Threads of a forward pass. 0 takes the cores that the cgroup grants."""
     compile: str = setting("auto", choices=("off", "auto", "on"), engine="model")
     """The compiled pass: ``auto`` uses it as soon as its machine code is there and never waits for that,
-    ``on`` builds it before serving and refuses a model that has none, ``off`` runs transformers' modules."""
+    ``on`` builds it before serving and refuses a model that has none, ``off`` runs transformers' modules. On other
+    devices, with OUTRIDER_ROW_INVARIANT on or off: CUDA graphs, recorded while serving; ``on`` tries one before."""
+    row_invariant: str = setting("auto", choices=("off", "auto", "on"), engine="model")
+    """Whether a row's bits may depend on the rows beside it. ``on`` refuses to start where they do; ``off`` takes what
+    is fastest; ``auto`` takes a path that is meant to be invariant, and reports what the start-up check finds. On a CPU
+    in bfloat16 or float32 all three are the same path."""
     max_waiting: int = setting(64, least=0)
     """Most new sessions that wait for room in the KV cache; further ones are refused with RESOURCE_EXHAUSTED."""
     queue_s: float = setting(30.0, least=0.0)

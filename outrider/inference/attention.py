@@ -5,11 +5,11 @@ writes the new keys and values to their blocks and lets each row attend to its o
 sessions or scheduling: the pass is set by the runner before the model is called.
 
 Two kernels give the same interface: the compiled one for CPUs and one in torch operators for every other
-device and dtype. Both compute wider than the model's dtype and round once (design I1).
+device and dtype. Both compute wider than the model's dtype and round once (design I1). ``accelerator`` has two more.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -18,12 +18,15 @@ from outrider.inference import attention_cpu
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore, LayerShape
 from outrider.inference.packed import PADDING, PackedPass
 
+Plan = TypeVar("Plan", contravariant=True)
+"""A pass as a kernel wants it: a packed one, or its numbers on a device."""
 
-class Kernel(Protocol):
+
+class Kernel(Protocol[Plan]):
     """Attention of one layer's packed rows: q [T, H, D], k and v [T, V, D]; returns [T, H, D]."""
 
     def __call__(
-        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: PackedPass, scale: float
+        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: Plan, scale: float
     ) -> torch.Tensor:
         """Attention of one layer: stores k and v, returns [T, H, D]."""
 
@@ -107,14 +110,17 @@ def _attend_one(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, s
     return mixed.view(heads, rows, -1).transpose(0, 1)
 
 
-class PagedAttention:
+Pass = TypeVar("Pass")
+
+
+class PagedAttention(Generic[Pass]):
     """The function that a model calls as its attention; holds the pass that is being computed."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel[Pass]) -> None:
         self._kernel = kernel
-        self._plan: PackedPass | None = None
+        self._plan: Pass | None = None
 
-    def begin(self, plan: PackedPass) -> None:
+    def begin(self, plan: Pass) -> None:
         """Set the pass that the next call of the model computes."""
         self._plan = plan
 

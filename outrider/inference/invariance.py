@@ -17,6 +17,8 @@ MULTIPLES = (1, 2, 4, 8, 16, 32)
 _ROWS = 40
 _CHUNKS = (1, 2, 5, 8, 13, 32)
 _PASSES = 2
+_BESIDES = (0, 7)
+_TILED_ROWS, _TILED_BESIDES = 96, (0, 7, 50)  # more than a tile, and rows at many places of it and across its end
 
 
 def random_tokens(runner: ModelRunner, count: int) -> list[int]:
@@ -48,18 +50,24 @@ def logits_in_chunks(
 
 def is_row_invariant(runner: ModelRunner) -> bool:
     """Whether logits are bit-equal for a few numbers of rows, alone and beside another session."""
-    tokens = random_tokens(runner, _ROWS)
+    tiled = runner.options.kernels == "tiles"
+    tokens = random_tokens(runner, _TILED_ROWS if tiled else _ROWS)
     reference = logits_in_chunks(runner, tokens, len(tokens))
     for chunk in _CHUNKS:
-        for beside in (0, min(7, len(tokens))):
-            logits = logits_in_chunks(runner, tokens, chunk, beside, _PASSES)
+        for beside in _TILED_BESIDES if tiled else _BESIDES:
+            logits = logits_in_chunks(runner, tokens, chunk, min(beside, len(tokens)), _PASSES)
             if not torch.equal(logits, reference[: len(logits)]):
                 return False
     return True
 
 
 def calibrate(runner: ModelRunner) -> bool:
-    """Set the runner's row multiple to the smallest that is invariant. False when none is."""
+    """Set the runner's row multiple to the smallest that is invariant. False when none is.
+
+    Never claimed of the fast kernels: nothing in them holds it, so a check that passed would be luck.
+    """
+    if runner.options.kernels == "fast":
+        return False
     for multiple in MULTIPLES:
         runner.row_multiple = multiple
         if is_row_invariant(runner):

@@ -15,24 +15,30 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from outrider.errors import IncompatibleReplica
+from outrider.inference.accelerator.capture import capture_for
+from outrider.inference.accelerator.path import DevicePath
+from outrider.inference.accelerator.row_store import RowStore
+from outrider.inference.check import SANE, Expected, difference, expected
 from outrider.inference.compiled import artefacts, weights
 from outrider.inference.compiled.build import build
+from outrider.inference.hook import Hook
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore
+from outrider.inference.linear import can_pack
 from outrider.inference.memory import choose_kv_bytes
-from outrider.inference.packed import PackedPass, Segment, pack
-from outrider.inference.paths import CompiledPath, EagerPath, Hook, PassPath
+from outrider.inference.packed import PackedPass
+from outrider.inference.paths import CompiledPath, EagerPath, PassPath
 from outrider.inference.probe import attention_layers
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
 _LEAST_BLOCKS = 3  # the start-up check runs two sessions side by side
-_SANE = 0.3  # relative difference of the logits of two right implementations in bfloat16 is below 0.1
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """What to load and where: path or hub id, dtype, device, KV budget in bytes (0 measures what is free once
-    the weights are loaded), and whether code of the model's repository may run."""
+    the weights are loaded), and whether code of the model's repository may run. ``kernels`` other than plain are
+    those of ``accelerator.path``: fast or tiles."""
 
     model: str
     dtype: str = "bfloat16"
@@ -42,6 +48,18 @@ class ModelOptions:
     compile: str = "auto"
     threads: int = 1
     head_ids: tuple[int, ...] | None = None
+    kernels: str = "plain"
+
+
+def kernels_for(row_invariant: str, dtype: torch.dtype, device: torch.device) -> str:
+    """The kernels that serve a wish for invariant rows: on, auto or off.
+
+    Where linears are packed the plain ones are invariant and the fastest. Elsewhere ``auto`` stays with the plain ones
+    until the others have been seen to work on a card.
+    """
+    if can_pack(dtype, device):
+        return "plain"
+    return {"on": "tiles", "auto": "plain", "off": "fast"}[row_invariant]
 
 
 def load(options: ModelOptions) -> Any:
@@ -87,7 +105,8 @@ class ModelRunner:
             self.layers = attention_layers(model, options.model, hook.install)
         self.obstacle = "it is off" if options.compile == "off" else self._obstacle(model, dtype)
         self.num_blocks = self._affordable_blocks(dtype)
-        self._store = KVStore(self.layers, self.num_blocks, dtype, self.device)
+        kind = KVStore if options.kernels == "plain" else RowStore
+        self._store = kind(self.layers, self.num_blocks, dtype, self.device)
         self.max_positions = _max_positions(self._config)
         self.eos_token_ids = eos_ids(options.model, self._config)
         self.logit_width = int(self._config.get_text_config().vocab_size)
@@ -102,13 +121,21 @@ class ModelRunner:
             raise IncompatibleReplica(f"the head has {self.logit_width} tokens and cannot be cut to token {unknown[0]}")
 
     def _obstacle(self, model: Any, dtype: torch.dtype) -> str | None:
+        """Why the compiled pass is not possible. Raises IncompatibleReplica when it was asked for."""
+        if self.options.kernels != "plain":
+            return f"the kernels are {self.options.kernels}"
         obstacle = weights.why_not(model, self.layers, dtype, self.device)
+        if obstacle and self.device.type != "cpu":
+            obstacle += "; graphs are for OUTRIDER_ROW_INVARIANT=on or off"
         if obstacle and self.options.compile == "on":
             raise IncompatibleReplica(f"a compiled pass was asked for: {obstacle}")
         return obstacle
 
     def _choose(self, model: Any, hook: Hook) -> PassPath:
-        """The compiled pass when it is possible and its machine code is there or was asked for, else modules."""
+        """The kernels that were asked for; the compiled pass when it is possible and its machine code is there or was
+        asked for; else modules."""
+        if isinstance(self._store, RowStore):
+            return self._on_device(model, hook, self._store)
         if self.obstacle is None:
             if self.options.compile == "on":
                 build()
@@ -118,6 +145,22 @@ class ModelRunner:
                     return path
         ready = self.obstacle is not None or artefacts.are_ready()
         return EagerPath(model, hook, self.layers, self._store, self.options.head_ids, ready)
+
+    @torch.inference_mode()
+    def _on_device(self, model: Any, hook: Hook, store: RowStore) -> DevicePath:
+        """A path of ``accelerator``. Raises IncompatibleReplica when its logits are not those of the model."""
+        options, wanted = self.options, self._expected(model)
+        capture = None if options.compile == "off" else capture_for(self.device)
+        path = DevicePath(model, hook, self.layers, store, options.head_ids, options.kernels, capture)
+        found = difference(path, wanted)
+        if not found < SANE:
+            raise IncompatibleReplica(f"the logits of {path.words} differ from the model's by {found:.2f}")
+        if options.compile == "on":
+            path.record()
+        return path
+
+    def _expected(self, model: Any) -> Expected:
+        return expected(model, self.logit_width, self.device)
 
     @property
     def upgradable(self) -> bool:
@@ -139,12 +182,12 @@ class ModelRunner:
             path = CompiledPath(
                 model, self.layers, self._store, self.max_positions, self.options.head_ids, self.options.threads
             )
-            difference = self._difference(model, path)
-        if difference < _SANE:
+            found = self._difference(model, path)
+        if found < SANE:
             torch.set_num_threads(1)  # the passes have threads of their own; a second pool would take their cores
             return path
         path.close()
-        self.obstacle = f"its logits differ from the model's by {difference:.2f}"
+        self.obstacle = f"its logits differ from the model's by {found:.2f}"
         log.warning("the compiled pass is not used: %s", self.obstacle)
         if self.options.compile == "on":
             raise IncompatibleReplica(f"a compiled pass was asked for: {self.obstacle}")
@@ -152,13 +195,7 @@ class ModelRunner:
 
     def _difference(self, model: Any, path: CompiledPath) -> float:
         """Relative difference between the path's logits and those of transformers alone, over a few tokens."""
-        tokens = list(range(1, min(17, self.logit_width)))
-        plan = pack([Segment(tokens, 0, [0], len(tokens))], BLOCK_SIZE, 1)
-        model.set_attn_implementation("sdpa")
-        theirs = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].float()
-        ours = path.forward(plan)
-        kept = torch.isfinite(ours)
-        return float((ours - theirs)[kept].norm() / theirs[kept].norm())
+        return difference(path, self._expected(model))
 
     def _affordable_blocks(self, dtype: torch.dtype) -> int:
         per_block = sum(layer.bytes_per_block(dtype) for layer in self.layers)

@@ -1,26 +1,21 @@
-"""The ways to compute a pass: transformers' modules as they are, or the compiled function.
+"""The ways to compute a pass: transformers' modules as they are, or the compiled function. ``accelerator`` has another.
 
 Each holds a loaded model and computes logits from a packed pass and the tensors of the cache. Which one is
 used is the runner's choice. Bits differ between the two; within one they do not depend on the other rows.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import torch
-from transformers import AttentionInterface
 
 from outrider.inference.attention import CpuKernel, Kernel, PagedAttention, TorchKernel
 from outrider.inference.compiled import weights
 from outrider.inference.compiled.forward import CompiledForward
+from outrider.inference.hook import NOWHERE, Hook, complement
 from outrider.inference.kv_store import KVStore, LayerShape
 from outrider.inference.linear import can_pack, pack_linears
 from outrider.inference.packed import PackedPass
-
-_names = itertools.count()
-_NOWHERE = float("-inf")
 
 
 class PassPath(Protocol):
@@ -32,19 +27,6 @@ class PassPath(Protocol):
 
     def forward(self, plan: PackedPass) -> torch.Tensor:
         """fp32 logits [W, V]; valid until the next pass."""
-
-
-class Hook:
-    """The attention function of one model, which transformers calls by name."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._name = f"outrider_{next(_names)}"
-
-    def install(self, function: Any) -> None:
-        """Let the model call ``function`` as its attention."""
-        AttentionInterface.register(self._name, function)
-        self._model.set_attn_implementation(self._name)
 
 
 class EagerPath:
@@ -59,10 +41,11 @@ class EagerPath:
         self._model = model
         self._linears = pack_linears(model) if can_pack(dtype, self._device) else 0
         compiled = compiled_attention and can_pack(dtype, self._device)
-        kernel: Kernel = CpuKernel(store, layers, dtype) if compiled else TorchKernel(store, layers)
+        kernel: Kernel[PackedPass] = CpuKernel(store, layers, dtype) if compiled else TorchKernel(store, layers)
         self._attention = PagedAttention(kernel)
         hook.install(self._attention)
-        self._dropped = _complement(head_ids, int(model.config.get_text_config().vocab_size))
+        dropped = complement(head_ids, int(model.config.get_text_config().vocab_size))
+        self._dropped = None if dropped is None else dropped.to(self._device)
         linears = "packed linears" if self._linears else "plain linears"
         self.words = f"{linears}, {'compiled attention' if compiled else 'float64 attention'}"
 
@@ -76,14 +59,7 @@ class EagerPath:
             logits_to_keep=torch.from_numpy(plan.wanted).to(self._device),
         )
         logits: torch.Tensor = output.logits[0].float()
-        return logits if self._dropped is None else logits.index_fill(1, self._dropped, _NOWHERE)
-
-
-def _complement(ids: Sequence[int] | None, size: int) -> torch.Tensor | None:
-    """Tokens that are not in ``ids``."""
-    if ids is None:
-        return None
-    return torch.from_numpy(np.setdiff1d(np.arange(size), np.asarray(ids)))
+        return logits if self._dropped is None else logits.index_fill(1, self._dropped, NOWHERE)
 
 
 class CompiledPath:
@@ -97,7 +73,7 @@ class CompiledPath:
         self._forward = CompiledForward(weights.pack(model, layers, positions, head_ids), *store.whole, threads)
         self._ids = None if head_ids is None else torch.tensor(list(head_ids))
         self._size = int(model.config.vocab_size)
-        self._full = torch.full((1, self._size), _NOWHERE)
+        self._full = torch.full((1, self._size), NOWHERE)
         self.words = f"compiled pass, {threads} threads"
 
     def forward(self, plan: PackedPass) -> torch.Tensor:
@@ -106,7 +82,7 @@ class CompiledPath:
         if self._ids is None:
             return logits
         if len(self._full) < len(logits):
-            self._full = torch.full((len(logits), self._size), _NOWHERE)
+            self._full = torch.full((len(logits), self._size), NOWHERE)
         full = self._full[: len(logits)]
         full[:, self._ids] = logits
         return full

@@ -19,12 +19,13 @@ import torch
 
 from outrider import telemetry
 from outrider.config import DraftConfig, ReplicaConfig
+from outrider.errors import IncompatibleReplica
 from outrider.inference.admission import AdmissionLimits
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
 from outrider.inference.invariance import calibrate
 from outrider.inference.locate import model_folder
-from outrider.inference.model import ModelOptions, ModelRunner
+from outrider.inference.model import DTYPES, ModelOptions, ModelRunner, kernels_for
 from outrider.inference.program import Runner
 from outrider.inference.schedule import RowBudget
 from outrider.inference.synthetic import load_synthetic
@@ -130,10 +131,12 @@ def _load_model(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
     folder = model_folder(config.model)
     options = ModelOptions(
         folder, config.dtype, config.device, config.kv_bytes, config.trust_remote_code, config.compile, threads,
-        _head_ids(config),
+        _head_ids(config), kernels_for(config.row_invariant, DTYPES[config.dtype], torch.device(config.device)),
     )  # fmt: skip
     runner = ModelRunner(options)
     facts = describe(runner, Tokenizer.load(folder), calibrate(runner), config)
+    if config.row_invariant == "on" and not facts.row_invariant:
+        raise IncompatibleReplica(f"OUTRIDER_ROW_INVARIANT=on: the start-up check found other bits on {runner.path}")
     if not facts.row_invariant:
         log.warning("passes of different sizes give different bits on this path; equal text is not guaranteed")
     return runner, facts

@@ -13,9 +13,10 @@ from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.build import build
+from outrider.inference.hook import Hook
 from outrider.inference.invariance import calibrate, is_row_invariant, logits_in_chunks
 from outrider.inference.model import ModelOptions, ModelRunner, load
-from outrider.inference.paths import EagerPath, Hook
+from outrider.inference.paths import EagerPath
 from outrider.v1 import target_pb2
 from outrider.v1.target_pb2_grpc import TargetServiceStub
 from tests.integration.prompts import prompt_of

@@ -1,0 +1,1 @@
+"""Tests of the passes on devices, all on the CPU."""

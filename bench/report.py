@@ -3,6 +3,7 @@
 import datetime
 import json
 import platform
+import shutil
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +12,13 @@ from typing import Any
 from outrider.cli.console import print_result
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def empty_folder(folder: Path) -> Path:
+    """The folder, with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def machine(more_versions: Sequence[str] = ()) -> str:

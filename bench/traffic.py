@@ -1,4 +1,4 @@
-"""Prompts of the benchmarks: the four classes of traffic, each with a few texts and one answer length.
+"""Prompts of the benchmarks: classes of traffic, each with a few texts and one answer length.
 
 It knows texts and lengths; it does not know which system answers or how many sessions there are.
 """
@@ -6,7 +6,7 @@ It knows texts and lengths; it does not know which system answers or how many se
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bench.traffic_texts import CODE, DOMAIN, LONG, SHORT
+from bench.traffic_texts import CODE, COPY, DOMAIN, LONG, SHORT
 from outrider.tokenizer import Tokenizer
 
 
@@ -17,6 +17,7 @@ class TrafficClass:
     name: str
     texts: tuple[str, ...]
     new_tokens: int
+    temperature: float = 0.0
 
     def text(self, choice: int, number: int) -> str:
         """One of the texts. It opens with a number: a cache of prompts must not meet the same one twice."""
@@ -29,6 +30,15 @@ CLASSES = (
     TrafficClass("code", CODE, 64),
     TrafficClass("domain", DOMAIN, 64),
 )
+
+
+COPYING = TrafficClass("copying", COPY, 96)
+"""Answers that repeat most of the prompt."""
+
+
+def warmer(traffic: TrafficClass, temperature: float) -> TrafficClass:
+    """The same prompts at another temperature, which the name then holds."""
+    return replace(traffic, name=f"{traffic.name}, {temperature:g}", temperature=temperature)
 
 
 def shortened(classes: Sequence[TrafficClass], divisor: int) -> tuple[TrafficClass, ...]:

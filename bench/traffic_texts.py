@@ -1,4 +1,5 @@
-"""The texts behind ``bench/traffic.py``. Data only: questions, coding tasks, and pages with a question about each."""
+"""The texts behind ``bench/traffic.py``. Data only: questions, coding tasks, pages with a question
+about each, and texts to repeat with a change."""
 
 SHORT = (
     "What is the capital of Norway?",
@@ -90,3 +91,32 @@ Question: the heating failed in January, was reported in writing on a Monday, an
 What may the tenant do, and under which conditions?"""
 
 DOMAIN = (_DATABASE, _CLINIC, _LEASE)
+
+_EDIT_CODE = """Rewrite this Python code with the variable total renamed to amount. Change nothing else.
+
+```python
+def invoice(lines, discount, tax):
+    total = 0.0
+    for line in lines:
+        total = total + line.price * line.quantity
+    if total > 100.0:
+        total = total - total * discount
+    total = total + total * tax
+    return round(total, 2)
+```"""
+
+_EDIT_TEXT = """Copy this text word by word, but write "lake" instead of "sea".
+
+The old harbour lies at the end of a narrow road between two hills. Every morning the fishermen push their boats into
+the sea before the sun is up, and every evening they come back with nets full of fish. In winter the sea is rough, and
+the boats stay on the beach. Then the men repair their nets and paint the boats, and the children collect wood that the
+sea has washed onto the sand."""
+
+_SUMMARY = """Summarize this passage by quoting its most important sentences.
+
+A heat pump takes heat from the outside air and brings it into the house. It needs electricity for its compressor, but
+for each unit of electricity it delivers three to four units of heat. The colder the air outside, the more electricity
+it needs. A house with good insulation and large radiators suits it best, because the water in the radiators can then
+be kept at a low temperature. In summer the same machine can cool the house."""
+
+COPY = (_EDIT_CODE, _EDIT_TEXT, _SUMMARY)

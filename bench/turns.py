@@ -8,6 +8,7 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.engine_run import Run, SystemFacts
 from bench.processes import BenchError, awake, halt, peak_memory_mib, process_name, tree
@@ -15,7 +16,7 @@ from bench.systems.base import Request, System, Timing
 from bench.systems.outrider import outrider
 from bench.systems.transformers import transformers
 from bench.systems.vllm import documented, vllm
-from bench.traffic import CLASSES, shortened
+from bench.traffic import CLASSES, TrafficClass, shortened
 from bench.windows import Measured, Window, rotated
 from outrider.tokenizer import Tokenizer
 
@@ -29,17 +30,22 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+Starting = contextlib.AbstractAsyncContextManager[Any]
+"""Brings up a System, or a list of several that share processes."""
+
+
 @contextlib.asynccontextmanager
-async def _loaded(model: str, logs: Path) -> AsyncIterator[list[System]]:
-    """All systems, started one after the other and halted; ours is started last and comes first."""
-    starting = (transformers(model, logs), vllm(model, logs, documented(_KV_GIB)), outrider(model, logs, _KV_GIB))
+async def loaded(starting: Sequence[Starting]) -> AsyncIterator[list[System]]:
+    """All systems, started one after the other and halted; those started last come first."""
     async with contextlib.AsyncExitStack() as stack:
         systems: list[System] = []
         for one in starting:
-            system: System = await stack.enter_async_context(one)
-            say(f"{system.name} is loaded")
-            halt(system.roots)
-            systems.insert(0, system)
+            found = await stack.enter_async_context(one)
+            group: list[System] = found if isinstance(found, list) else [found]
+            for system in group:
+                say(f"{system.name} is loaded")
+                halt(system.roots)
+            systems = group + systems
         yield systems
 
 
@@ -65,19 +71,27 @@ async def _turn(systems: Sequence[System], window: Window, tokenizer: Tokenizer)
     ]
 
 
-def _rehearsal(sessions: int) -> Window:
-    """A short window that is not kept, so that no system meets a number of sessions for the first time."""
-    traffic = shortened(CLASSES[:1], CLASSES[0].new_tokens // _WARM_UP_TOKENS)[0]
+def _rehearsal(sessions: int, traffic: TrafficClass) -> Window:
+    """A window that is not kept, so that no system meets a number of sessions for the first time."""
     return Window(0, sessions, 0, 0, traffic)
 
 
-async def _measure(systems: Sequence[System], plan: Sequence[Window], tokenizer: Tokenizer) -> list[Measured]:
+SHORT_REHEARSAL = shortened(CLASSES[:1], CLASSES[0].new_tokens // _WARM_UP_TOKENS)[0]
+
+
+async def measure(
+    systems: Sequence[System],
+    plan: Sequence[Window],
+    tokenizer: Tokenizer,
+    rehearsal: TrafficClass | None = SHORT_REHEARSAL,
+) -> list[Measured]:
+    """The plan, window by window. Raises BenchError when a system fails."""
     measured: list[Measured] = []
     rehearsed: set[int] = set()
     for window in plan:
-        if window.sessions not in rehearsed:
+        if rehearsal is not None and window.sessions not in rehearsed:
             rehearsed.add(window.sessions)
-            await _turn(systems, _rehearsal(window.sessions), tokenizer)
+            await _turn(systems, _rehearsal(window.sessions, rehearsal), tokenizer)
         turn = await _turn(systems, window, tokenizer)
         speeds = ", ".join(f"{one.system} {one.tokens / one.seconds:.1f}" for one in turn)
         say(f"{window.sessions} sessions, {window.traffic.name}, round {window.round_number + 1}: {speeds} tokens/s")
@@ -85,13 +99,15 @@ async def _measure(systems: Sequence[System], plan: Sequence[Window], tokenizer:
     return measured
 
 
-def _facts(system: System) -> SystemFacts:
+def facts_of(system: System) -> SystemFacts:
+    """Its settings, and the memory of its processes so far."""
     memory = tuple((process_name(pid), peak_memory_mib(pid)) for pid in tree(system.roots))
     return SystemFacts(system.name, system.settings, memory)
 
 
 async def compare(model: str, plan: Sequence[Window], logs: Path) -> Run:
     """Load everything, measure the plan, stop everything. Raises BenchError when a system fails."""
-    async with _loaded(model, logs) as systems:
-        measured = await _measure(systems, plan, Tokenizer.load(model))
-        return Run(measured, [_facts(system) for system in systems])
+    starting = (transformers(model, logs), vllm(model, logs, documented(_KV_GIB)), outrider(model, logs, _KV_GIB))
+    async with loaded(starting) as systems:
+        measured = await measure(systems, plan, Tokenizer.load(model))
+        return Run(measured, [facts_of(system) for system in systems])

@@ -28,10 +28,13 @@ class Window:
 
     def requests(self, tokenizer: Tokenizer) -> list[Request]:
         """What every system is asked in this window, one request per session."""
+        first = self.serial * _NUMBERS_APART
         return [
             Request(
-                prompt_ids(tokenizer, self.traffic, self.round_number + i, self.serial * _NUMBERS_APART + i),
+                prompt_ids(tokenizer, self.traffic, self.round_number + i, first + i),
                 self.traffic.new_tokens,
+                self.traffic.temperature,
+                first + i,
             )
             for i in range(self.sessions)
         ]

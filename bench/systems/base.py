@@ -1,8 +1,9 @@
-"""What the benchmark asks of a system: answer one request of a fixed length and say when its tokens came.
+"""What a benchmark asks of a system: answer one request of a fixed length and say which tokens came when.
 
 It does not know how a system is started or reached.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,10 +12,25 @@ from bench.processes import BenchError
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A greedy answer of exactly ``new_tokens`` tokens to these ids, without speculation."""
+    """An answer of exactly ``new_tokens`` tokens to these ids. ``temperature`` 0 is greedy."""
 
     ids: tuple[int, ...]
     new_tokens: int
+    temperature: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Tokens that came at once, at a second of the monotonic clock; where the system tells, the draft tokens of the
+    round behind them, how many of those were accepted, and how they came about."""
+
+    at: float
+    ids: tuple[int, ...]
+    proposed: int = 0
+    accepted: int = 0
+    copied: bool = False
+    prepared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,18 @@ class Timing:
     first: float
     last: float
     tokens: int
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The answer."""
+        return tuple(token for step in self.steps for token in step.ids)
+
+
+def timed(sent: float, steps: Sequence[Step]) -> Timing:
+    """The timing of an answer that came in these steps."""
+    first, last = (steps[0].at, steps[-1].at) if steps else (0.0, 0.0)
+    return Timing(sent, first, last, sum(len(step.ids) for step in steps), tuple(steps))
 
 
 class System(Protocol):

@@ -1,4 +1,4 @@
-"""Outrider, target-only: orchestrator and target as processes, asked over gRPC like any client does."""
+"""Outrider: asked over gRPC like any client does, each request with a wish for its speculation."""
 
 import os
 import time
@@ -8,32 +8,55 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.processes import BenchError, resume
-from bench.systems.base import Request, Timing, complete
+from bench.systems.base import Request, Step, Timing, complete, timed
 from outrider.cli.client import Client, connect
 from outrider.cli.stack import Service, StackError, StackOptions, running
 from outrider.cli.up import check_pair, wait_all
 from outrider.errors import OutriderError
+from outrider.v1 import common_pb2
 from outrider.v1 import orchestrator_pb2 as pb
 
+OFF = pb.Speculation(mode=pb.SPECULATION_MODE_OFF)
+AUTO = pb.Speculation(mode=pb.SPECULATION_MODE_AUTO)
 
-def _message(request: Request) -> pb.GenerateRequest:
+
+def fixed(draft_tokens: int) -> pb.Speculation:
+    """So many draft tokens in every round."""
+    return pb.Speculation(mode=pb.SPECULATION_MODE_FIXED, draft_tokens=draft_tokens)
+
+
+def _message(request: Request, speculation: pb.Speculation) -> pb.GenerateRequest:
     return pb.GenerateRequest(
         token_ids=pb.TokenIds(ids=request.ids),
         max_new_tokens=request.new_tokens,
+        sampling=common_pb2.SamplingParams(temperature=request.temperature, seed=request.seed),
         ignore_eos=True,
-        speculation=pb.Speculation(mode=pb.SPECULATION_MODE_OFF),
+        speculation=speculation,
+    )
+
+
+def _step(delta: pb.Delta) -> Step:
+    stats = delta.round
+    return Step(
+        time.monotonic(),
+        tuple(delta.token_ids),
+        len(stats.draft_tokens),
+        stats.num_accepted,
+        stats.drafter == pb.DRAFTER_NGRAM,
+        stats.prepared,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Outrider:
-    """A running stack and a client of it."""
+    """A client of a running stack. Without ``services`` its processes are never halted."""
 
     services: list[Service]
     client: Client
     settings: str
     name: str = "Outrider"
     most_sessions: int = 1_000
+    speculation: pb.Speculation = OFF
 
     @property
     def roots(self) -> list[int]:
@@ -43,16 +66,12 @@ class Outrider:
     async def answer(self, request: Request) -> Timing:
         """One ``Generate`` call; a token counts when its delta has arrived."""
         sent = time.monotonic()
-        first, tokens = 0.0, 0
+        events = self.client.generate_raw(_message(request, self.speculation))
         try:
-            async for event in self.client.generate_raw(_message(request)):
-                if event.delta.token_ids:
-                    first = first or time.monotonic()
-                    tokens += len(event.delta.token_ids)
-                    last = time.monotonic()
+            steps = [_step(event.delta) async for event in events if event.delta.token_ids]
         except OutriderError as error:
             raise BenchError(f"{self.name}: {error}") from error
-        return complete(self.name, request, Timing(sent, first, last if tokens else 0.0, tokens))
+        return complete(self.name, request, timed(sent, steps))
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 from bench.processes import BenchError, Child
 from bench.systems import sse
-from bench.systems.base import Request, Timing, complete
+from bench.systems.base import Request, Step, Timing, complete, timed
 from outrider.cli.stack import free_port
 
 _PEERS = Path(__file__).parents[2] / "build" / "peers"
@@ -57,10 +58,11 @@ def documented(kv_gib: int) -> dict[str, str]:
     }
 
 
-def _command(model: str, port: int) -> list[str | Path]:
+def _command(model: str, port: int, speculative: Mapping[str, Any] | None) -> list[str | Path]:
+    extra = ["--speculative-config", json.dumps(speculative)] if speculative else []
     quiet = ["--disable-log-stats", "--disable-uvicorn-access-log"]
     where = ["--host", _HOST, "--port", str(port), "--served-model-name", _MODEL]
-    return [VENV / "bin" / "python", "-m", _SERVER, "--model", model, "--dtype", "bfloat16", *where, *quiet]
+    return [VENV / "bin" / "python", "-m", _SERVER, "--model", model, "--dtype", "bfloat16", *where, *quiet, *extra]
 
 
 def _body(request: Request) -> dict[str, Any]:
@@ -70,8 +72,10 @@ def _body(request: Request) -> dict[str, Any]:
         "max_tokens": request.new_tokens,
         "min_tokens": request.new_tokens,
         "ignore_eos": True,
-        "temperature": 0,
+        "temperature": request.temperature,
+        "seed": request.seed,
         "stream": True,
+        "return_token_ids": True,
         "stream_options": {"include_usage": True},
     }
 
@@ -92,18 +96,17 @@ class Vllm:
         return [self.child.process.pid] if self.child.process is not None else []
 
     async def answer(self, request: Request) -> Timing:
-        """One streamed completion; the last token is the last event that holds text's choices."""
+        """One streamed completion; a token counts when its event has arrived."""
         sent = time.monotonic()
-        first = last = 0.0
+        steps: list[Step] = []
         usage: Mapping[str, int] = {}
         async for event in sse.events(_HOST, self.port, "/v1/completions", _body(request)):
-            if event.get("choices"):
-                last = time.monotonic()
-                first = first or last
+            came = [token for choice in event.get("choices", ()) for token in choice.get("token_ids") or ()]
+            steps += [Step(time.monotonic(), tuple(came))] if came else []
             usage = event.get("usage") or usage
         if usage.get("prompt_tokens") != len(request.ids):
             raise BenchError(f"{self.name} saw {usage.get('prompt_tokens')} prompt tokens, not {len(request.ids)}")
-        return complete(self.name, request, Timing(sent, first, last, usage["completion_tokens"]))
+        return complete(self.name, request, timed(sent, steps))
 
 
 async def _wait_ready(child: Child, port: int) -> None:
@@ -116,16 +119,29 @@ async def _wait_ready(child: Child, port: int) -> None:
 
 
 @asynccontextmanager
-async def vllm(model: str, logs: Path, variables: Mapping[str, str]) -> AsyncGenerator[Vllm, None]:
-    """The server, ready to answer. Raises BenchError when it is not installed or does not come up."""
+async def vllm(
+    model: str,
+    logs: Path,
+    variables: Mapping[str, str],
+    name: str = "vLLM",
+    speculative: Mapping[str, Any] | None = None,
+) -> AsyncGenerator[Vllm, None]:
+    """The server, ready to answer. Raises BenchError when it is not installed or does not come up.
+
+    ``speculative`` is what vLLM calls its speculative_config.
+    """
     version = vllm_version()
     port = free_port(_HOST)
-    child = Child(f"vLLM {version}", _command(model, port), logs / "vllm.log", {**os.environ, **variables})
+    command, log = _command(model, port, speculative), logs / f"{name.replace(' ', '-')}.log"
+    child = Child(f"{name} {version}", command, log, {**os.environ, **variables})
     shown = [f"{key}={value}" for key, value in variables.items() if key.startswith("VLLM_CPU")]
     preloaded = [Path(library).name for library in variables["LD_PRELOAD"].split(":")]
     try:
         await child.start()
         await _wait_ready(child, port)
-        yield Vllm(child, port, f"OpenAI server over HTTP, streaming; {', '.join(shown)}; preloaded {preloaded}")
+        settings = f"OpenAI server over HTTP, streaming; {', '.join(shown)}; preloaded {preloaded}"
+        if speculative:
+            settings += f"; speculative_config {dict(speculative)}"
+        yield Vllm(child, port, settings, name)
     finally:
         await child.stop()

@@ -76,14 +76,23 @@ class Batcher:
             return await anext(outcomes)
 
     async def outcomes(
-        self, session_id: str, claim: Claim, program: Program, trace: Any = None, stream: Stream | None = None
+        self,
+        session_id: str,
+        claim: Claim,
+        program: Program,
+        trace: Any = None,
+        stream: Stream | None = None,
+        optional: bool = False,
     ) -> AsyncGenerator[Outcome, None]:
-        """Outcomes of a round as they come. Raises what the engine or the program raised; closing it frees its work."""
+        """Outcomes of a round as they come. Raises what the engine or the program raised; closing it frees its work.
+
+        An optional round (``admission.py``) that is closed leaves what it has prepared to the next one.
+        """
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Outcome | Exception] = asyncio.Queue()
         engine = self._live  # on the caller's side: an error inside a command would end the thread
         job = Job(session_id, claim, program, lambda outcome: _post(loop, told.put_nowait, outcome), trace)
-        job.stream = stream or job.stream
+        job.stream, job.optional = stream or job.stream, optional
         self._send(lambda: engine.submit(job))
         over = False
         try:
@@ -99,8 +108,9 @@ class Batcher:
     def end(self, stream: Stream) -> None:
         """A session's stream has ended: what it holds may be had by others from now on."""
         stream.open = False
-        if not self._closed:
-            self._commands.put(lambda: None)  # wakes the thread
+        engine = self._engine
+        if engine is not None and not self._closed:
+            self._commands.put(lambda: engine.end(stream))  # wakes the thread too
 
     async def release(self, session_id: str) -> bool:
         """Forget a session."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from outrider.errors import InvalidArgument
 from outrider.inference.batcher import Batcher
+from outrider.inference.inbox import Inbox
 from outrider.inference.stream import Stream
 from outrider.sampling import SamplingParams
 from outrider.tokens import Claim
@@ -65,17 +66,30 @@ def read_claim(request: Any, opening: Opening, vocab_size: int) -> Claim:
     return claim_from(request.prefix_len, request.prefix_digest, request.tokens, vocab_size)
 
 
+def _never(request: Any) -> bool:
+    """Every message is answered before the next one is looked at."""
+    return False
+
+
 async def in_order(
-    requests: Any, batcher: Batcher, answers: Callable[[Opening, Any], AsyncGenerator[Any, None]]
+    requests: Any,
+    batcher: Batcher,
+    answers: Callable[[Opening, Any], AsyncGenerator[Any, None]],
+    yields: Callable[[Any], bool] = _never,
 ) -> AsyncIterator[Any]:
-    """Answer each message of one stream, and let go of what the stream holds however it ends."""
+    """Answer each message of one stream, and let go of what the stream holds however it ends.
+
+    A message that ``yields`` is answered until the next one comes, which ends it.
+    """
     opening: Opening | None = None
+    inbox = Inbox(requests)
     try:
-        async for request in requests:
+        async for request in inbox:
             opening = opening or read_opening(request)
             async with contextlib.aclosing(answers(opening, request)) as responses:
-                async for response in responses:
+                async for response in inbox.before_next(responses) if yields(request) else responses:
                     yield response
     finally:
+        await inbox.close()
         if opening is not None:
             batcher.end(opening.stream)

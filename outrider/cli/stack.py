@@ -135,29 +135,41 @@ def _addresses(options: StackOptions) -> dict[str, str]:
     }
 
 
+def model_service(
+    name: str, model: str, address: str, logs: Path, variables: Mapping[str, str], module: str = ""
+) -> Service:
+    """A model process, of the module that its name says unless another is named."""
+    own = {**variables, "OUTRIDER_MODEL": model, "OUTRIDER_LISTEN": address}
+    defaults = {"GOMP_SPINCOUNT": _SPIN_COUNT}
+    return Service(name, module or f"{name}_service", address, logs / f"{name}.log", own, defaults)
+
+
+def orchestrator_service(
+    name: str, address: str, target: str, draft: str, tokenizer: str, logs: Path, variables: Mapping[str, str]
+) -> Service:
+    """An orchestrator over replicas at two addresses; an empty one of the draft is none."""
+    own = {
+        **variables,
+        "OUTRIDER_LISTEN": address,
+        "OUTRIDER_TARGET": target,
+        "OUTRIDER_DRAFT": draft,
+        "OUTRIDER_TOKENIZER": tokenizer,
+    }
+    return Service(name, "orchestrator", address, logs / f"{name}.log", own)
+
+
 def services(options: StackOptions) -> list[Service]:
     """The processes of a stack, replicas first."""
-    address = _addresses(options)
+    address, logs, own = _addresses(options), options.logs, options.variables
     models = {"target": options.target} | ({"draft": options.draft} if options.draft else {})
-    stack = [
-        Service(
-            name,
-            f"{name}_service",
-            address[name],
-            options.logs / f"{name}.log",
-            {**options.variables.get(name, {}), "OUTRIDER_MODEL": model, "OUTRIDER_LISTEN": address[name]},
-            {"GOMP_SPINCOUNT": _SPIN_COUNT},
-        )
-        for name, model in models.items()
+    replicas = [model_service(name, model, address[name], logs, own.get(name, {})) for name, model in models.items()]
+    draft = address["draft"] if options.draft else ""
+    name, tokenizer = "orchestrator", options.target
+    variables = own.get(name, {})
+    return [
+        *replicas,
+        orchestrator_service(name, address[name], address["target"], draft, tokenizer, logs, variables),
     ]
-    variables = {
-        "OUTRIDER_LISTEN": address["orchestrator"],
-        "OUTRIDER_TARGET": address["target"],
-        "OUTRIDER_DRAFT": address["draft"] if options.draft else "",
-        "OUTRIDER_TOKENIZER": options.target,
-    }
-    log = options.logs / "orchestrator.log"
-    return [*stack, Service("orchestrator", "orchestrator", address["orchestrator"], log, variables)]
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ whoever waits for a guess waits longer than the guess is worth.
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from draft_service.service import NAME, DraftService
@@ -20,6 +21,11 @@ def _attach(replica: Replica, server: Any) -> None:
     add_DraftServiceServicer_to_server(DraftService(replica), server)
 
 
+def run(environment: Mapping[str, str]) -> int:
+    """Serve until SIGTERM. Returns the exit code."""
+    own = {"OUTRIDER_QUEUE_S": "0.2", **environment}
+    return main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, own, DraftConfig)
+
+
 if __name__ == "__main__":
-    environment = {"OUTRIDER_QUEUE_S": "0.2", **os.environ}
-    sys.exit(main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, environment, DraftConfig))
+    sys.exit(run(os.environ))

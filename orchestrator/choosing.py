@@ -1,10 +1,13 @@
 """Which option to take: the best, but only for a gain that stands out over what is done already."""
 
+import bisect
+
 from orchestrator.options import Option, Terms, ahead, lengths, plain, serial
 from orchestrator.plans import Drafter
 from orchestrator.regimes import Way
 from orchestrator.rounds import PLAIN, Kind
 
+_CURIOUS = 1.06
 _STOP, _START, _CHANGE = 1.01, 1.05, 1.03
 """Gains for which it stops speculating, starts it, and goes from one kind or length to another."""
 
@@ -19,40 +22,54 @@ def _near_best(options: list[Option]) -> set[int]:
     return {option.draft_tokens for option in options[max(0, best - 1) : best + 2]}
 
 
+def _near(terms: Terms, k: int) -> set[int]:
+    """Lengths next to one."""
+    every = list(lengths(terms.longest))
+    index = bisect.bisect_left(every, k)
+    return set(every[max(0, index - 1) : index + 2])
+
+
+def _untried(terms: Terms, option: Option) -> bool:
+    return terms.pool.rounds.weight(option.kind, option.draft_tokens, terms.costs.sessions, terms.pool.now) < 1
+
+
 def best_way(terms: Terms, present: Way) -> Option:
     """The target alone, or blocks one after another or looking ahead; lengths of the latter near the best of the former
-    only, and the present one. There must be room for a block."""
+    only, and the present one. Lengths next to the present one that were not tried lately are believed to be somewhat
+    better than they look. There must be room for a block."""
     alone = plain(terms)
     kind, length = present
     k = min(length, terms.longest)
+    near = _near(terms, k) if k else set()
     options = [serial(terms, count) for count in lengths(terms.longest)]
     if terms.situation.look_ahead_available:
-        options += [ahead(terms, count) for count in sorted(_near_best(options) | ({k} if k else set()))]
-    best = max(options, key=lambda option: option.rate)
+        options += [ahead(terms, count) for count in sorted(_near_best(options) | (near if kind[1] else set()))]
+
+    def worth(option: Option) -> float:
+        curious = option.kind == kind and option.draft_tokens in near and _untried(terms, option)
+        return option.rate * (_CURIOUS if curious else 1.0)
+
+    best = max(options, key=worth)
     if kind == PLAIN or not k:
         return best if best.rate > _START * alone.rate else alone
     now = next((option for option in options if (option.kind, option.draft_tokens) == (kind, k)), best)
     if alone.rate > _STOP * max(now.rate, best.rate):
         return alone
-    return best if best.rate > _CHANGE * now.rate else now
+    return best if worth(best) > _CHANGE * now.rate else now
 
 
-def best_length(terms: Terms, kind: Kind, present: Way) -> Option:
-    """The length that suits one answer where all do this kind of rounds; none where it is better off without."""
+def best_length(terms: Terms, way: Way) -> Option:
+    """The length that suits one answer where all go this way; none where it is better off without."""
     alone = plain(terms)
+    kind, length = way
     if kind[0] is Drafter.NONE:
         return alone
-    options = [_block(terms, kind, count) for count in _candidates(terms, kind, present[1])]
-    best = max(options, key=lambda option: option.rate)
+    k = min(length, terms.longest)
+    every = (
+        _near_best([serial(terms, count) for count in lengths(terms.longest)]) if kind[1] else lengths(terms.longest)
+    )
+    options = {count: _block(terms, kind, count) for count in {*every, k}}
+    best = max(options.values(), key=lambda option: option.rate)
     if alone.rate > _STOP * best.rate:
         return alone
-    now = next((option for option in options if option.draft_tokens == present[1] and present[0] == kind), None)
-    return now if now is not None and best.rate <= _CHANGE * now.rate else best
-
-
-def _candidates(terms: Terms, kind: Kind, present: int) -> list[int]:
-    every = list(lengths(terms.longest))
-    if not kind[1]:
-        return every
-    near = _near_best([serial(terms, count) for count in every])
-    return sorted(near | ({present} if 0 < present <= terms.longest else set()))
+    return best if best.rate > _CHANGE * options[k].rate else options[k]

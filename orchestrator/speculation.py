@@ -24,8 +24,10 @@ _KEEP_ROUNDS = 4
 _SESSION = 128.0
 """Tokens after which what an answer showed counts half."""
 _SURPRISE = 3.0
-_FIRST_RUN, _SHORT_RUN, _LOOK_RUN = 3, 3, 3
+_FIRST_RUN, _SHORT_RUN, _LOOK_RUN = 7, 3, 3
 _LOOK_TOKENS = 8.0
+_ENOUGH_ROUNDS, _SURE_GAIN = 8.0, 0.8
+"""Recent plain rounds that must be known where speculation seems to gain little; where it gains much, fewer do."""
 _PROBE_LENGTHS = (1, 2, 4, 8)
 _LEAST_PRICE = 0.1
 _FREE_READING = 0.01
@@ -197,15 +199,14 @@ class Controller:
         situation, regimes, now = self._situation, self._pool.regimes, self._pool.now
         if not (situation.draft_available and self._pool.timings.draft_known and terms.longest):
             return alone
-        present = (self._base.kind, self._base.draft_tokens)
         if situation.sessions == 1:
-            return best_way(terms, present)
+            return best_way(terms, (self._base.kind, self._base.draft_tokens))
         if not self._pool.plain_known(situation.sessions):
             return alone
         if regimes.due(now):
             best = best_way(self._terms(own=False), regimes.way(situation.sessions))
             regimes.review(situation.sessions, (best.kind, best.draft_tokens), now)
-        return best_length(terms, regimes.way(situation.sessions)[0], present)
+        return best_length(terms, regimes.way(situation.sessions))
 
     def _prepared(self, terms: Terms) -> Option:
         """The block that look-ahead has ready, which costs no more than its verdict."""
@@ -230,7 +231,9 @@ class Controller:
 
     def _probe(self, terms: Terms, alone: Option) -> Plan | None:
         """A small block to learn from, where that can be paid for."""
-        if not (self._situation.draft_available and terms.longest):
+        several = self._situation.sessions > 1
+        ready = self._situation.draft_available and terms.longest > 0
+        if not ready or (several and not self._pool.plain_known(self._situation.sessions)):
             return None
         counts = [k for k in _PROBE_LENGTHS if k <= terms.longest] if self._pool.timings.draft_known else [1]
         option = max((serial(terms, k) for k in counts), key=lambda option: option.rate)
@@ -254,8 +257,10 @@ class Controller:
         """Plain rounds of all answers, when it was long ago that some showed what the target alone makes."""
         pool, sessions = self._pool, self._situation.sessions
         if not pool.regimes.looking(pool.now):
-            price = _LOOK_TOKENS * sessions * max(0.0, self._base.rate * alone.seconds - 1)
-            if pool.rounds.weight(PLAIN, 0, sessions, pool.now) >= 1 or not pool.budget.allows(price, pool.now):
+            gain = max(0.0, self._base.rate * alone.seconds - 1)
+            price = _LOOK_TOKENS * sessions * gain
+            enough = min(_ENOUGH_ROUNDS, _SURE_GAIN / max(gain, 0.01))
+            if pool.rounds.weight(PLAIN, 0, sessions, pool.now) >= enough or not pool.budget.allows(price, pool.now):
                 return None
             pool.budget.pay(price)
             pool.regimes.look(_LOOK_TOKENS, pool.now)

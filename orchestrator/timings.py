@@ -35,6 +35,11 @@ class PassCurve:
         """Whether any pass was measured."""
         return bool(self._sizes)
 
+    @property
+    def most_rows(self) -> int:
+        """Rows of the largest size measured, at least 1."""
+        return max((round(rows.value) for rows, _ in self._sizes.values()), default=1)
+
     def times(self) -> PassTimes:
         """The curve; where one size is known only, twice its rows are taken to cost a fifth more."""
         points, most = [], 0.0
@@ -64,8 +69,15 @@ class Timings:
         """What is measured, and guesses where nothing was."""
         target = self._target.times() if self._target.known else PassTimes(((1, _PLAIN_S * 1000),))
         draft = self._draft.times() if self._draft.known else PassTimes(((1, target.points[0][1] * _DRAFT_SHARE),))
+        most = self._draft.most_rows
+
+        def draft_s(rows: int) -> float:
+            """Beyond what was measured the draft is taken to grow as the target does."""
+            known = min(rows, most)
+            return draft.seconds(known) * target.seconds(rows) / target.seconds(known)
+
         rtt_draft, rtt_target = (level.blend(_RTT_S, 0.01, now) for level in (self._rtt_draft, self._rtt_target))
-        return Costs(draft.seconds, target.seconds, rtt_draft, rtt_target, sessions)
+        return Costs(draft_s, target.seconds, rtt_draft, rtt_target, sessions)
 
     def reading_s(self, behind: int, costs: Costs, now: float) -> float:
         """Seconds in which the draft reads so many tokens before it can guess."""

@@ -290,13 +290,17 @@ class Stack:
 
 
 async def start_orchestrator(
-    target: ReplicaServer, draft: ReplicaServer | None, draft_address: str | None = None, **settings: Any
+    target: ReplicaServer,
+    draft: ReplicaServer | None,
+    draft_address: str | None = None,
+    target_address: str | None = None,
+    **settings: Any,
 ) -> Stack:
-    """An orchestrator between two replicas, once it has found them."""
+    """An orchestrator between two replicas, once it has found them; addresses are those of proxies before them."""
     address = draft_address if draft_address is not None else draft.address if draft else ""
     defaults: dict[str, Any] = {"tokenizer": target.config.model, "drain_s": 0.0, "draft_timeout_s": 30.0}
     settings = defaults | settings
-    config = OrchestratorConfig(target=target.address, draft=address, listen=LOCAL, **settings)
+    config = OrchestratorConfig(target=target_address or target.address, draft=address, listen=LOCAL, **settings)
     tokenizer = Tokenizer.load(config.tokenizer)
     pools = Pools(config.target, config.draft, tokenizer)
     service = OrchestratorService(config, pools, tokenizer)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# One call, without network, under 5 minutes: the engine on this machine's GPU against the CPU, and passes against the
-# bandwidth floor. Uses .venv when it is there, else python3. An argument names the device (default cuda).
+# One call, without network, meant to take under 4 minutes on an H200: the kernels on this machine's GPU against the CPU,
+# the bits of rows and graphs, and passes against the bandwidth floor. Uses .venv when it is there, else python3. An
+# argument names the device (default cuda; cpu tries the command on a tiny model).
 set -eu
 cd "$(dirname "$0")/.."
 PYTHON=python3

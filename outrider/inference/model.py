@@ -15,15 +15,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from outrider.errors import IncompatibleReplica
-from outrider.inference.accelerator.capture import capture_for
 from outrider.inference.accelerator.path import DevicePath
 from outrider.inference.accelerator.row_store import RowStore
-from outrider.inference.check import SANE, Expected, difference, expected
+from outrider.inference.accelerator.start import start
+from outrider.inference.check import SANE, difference, expected
 from outrider.inference.compiled import artefacts, weights
 from outrider.inference.compiled.build import build
 from outrider.inference.hook import Hook
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore
-from outrider.inference.linear import can_pack
 from outrider.inference.memory import choose_kv_bytes
 from outrider.inference.packed import PackedPass
 from outrider.inference.paths import CompiledPath, EagerPath, PassPath
@@ -49,17 +48,6 @@ class ModelOptions:
     threads: int = 1
     head_ids: tuple[int, ...] | None = None
     kernels: str = "plain"
-
-
-def kernels_for(row_invariant: str, dtype: torch.dtype, device: torch.device) -> str:
-    """The kernels that serve a wish for invariant rows: on, auto or off.
-
-    Where linears are packed the plain ones are invariant and the fastest. Elsewhere ``auto`` stays with the plain ones
-    until the others have been seen to work on a card.
-    """
-    if can_pack(dtype, device):
-        return "plain"
-    return {"on": "tiles", "auto": "plain", "off": "fast"}[row_invariant]
 
 
 def load(options: ModelOptions) -> Any:
@@ -134,33 +122,19 @@ class ModelRunner:
     def _choose(self, model: Any, hook: Hook) -> PassPath:
         """The kernels that were asked for; the compiled pass when it is possible and its machine code is there or was
         asked for; else modules."""
+        options = self.options
         if isinstance(self._store, RowStore):
-            return self._on_device(model, hook, self._store)
+            with torch.inference_mode():
+                return start(model, hook, self.layers, self._store, options.head_ids, options.kernels, options.compile)
         if self.obstacle is None:
-            if self.options.compile == "on":
+            if options.compile == "on":
                 build()
             if artefacts.are_ready():
                 path = self._compiled(model)
                 if path is not None:
                     return path
         ready = self.obstacle is not None or artefacts.are_ready()
-        return EagerPath(model, hook, self.layers, self._store, self.options.head_ids, ready)
-
-    @torch.inference_mode()
-    def _on_device(self, model: Any, hook: Hook, store: RowStore) -> DevicePath:
-        """A path of ``accelerator``. Raises IncompatibleReplica when its logits are not those of the model."""
-        options, wanted = self.options, self._expected(model)
-        capture = None if options.compile == "off" else capture_for(self.device)
-        path = DevicePath(model, hook, self.layers, store, options.head_ids, options.kernels, capture)
-        found = difference(path, wanted)
-        if not found < SANE:
-            raise IncompatibleReplica(f"the logits of {path.words} differ from the model's by {found:.2f}")
-        if options.compile == "on":
-            path.record()
-        return path
-
-    def _expected(self, model: Any) -> Expected:
-        return expected(model, self.logit_width, self.device)
+        return EagerPath(model, hook, self.layers, self._store, options.head_ids, ready)
 
     @property
     def upgradable(self) -> bool:
@@ -195,7 +169,7 @@ class ModelRunner:
 
     def _difference(self, model: Any, path: CompiledPath) -> float:
         """Relative difference between the path's logits and those of transformers alone, over a few tokens."""
-        return difference(path, self._expected(model))
+        return difference(path, expected(model, self.logit_width, self.device))
 
     def _affordable_blocks(self, dtype: torch.dtype) -> int:
         per_block = sum(layer.bytes_per_block(dtype) for layer in self.layers)
@@ -212,6 +186,17 @@ class ModelRunner:
     def path(self) -> str:
         """Code path of a pass, in words."""
         return f"{self._path.words}, rows in multiples of {self.row_multiple}"
+
+    @torch.inference_mode()
+    def record(self, plan: PackedPass) -> None:
+        """Record passes of this one's shape now, where the path has graphs. Raises RuntimeError when it cannot."""
+        if isinstance(self._path, DevicePath):
+            self._path.record(plan)
+
+    @property
+    def recorded(self) -> int:
+        """Shapes of passes that replay; 0 where the path has no graphs."""
+        return self._path.recorded if isinstance(self._path, DevicePath) else 0
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy cache blocks (from, to), as the block tables ask for."""

@@ -102,7 +102,7 @@ class TiledLayouts:
         end = min(first + TILE_ROWS, plan.rows)
         parts = [part for piece in members for part in _parts(piece, first, end)]
         blocks = max((len(part.blocks) for part in parts), default=1)
-        sessions = max(1, -(-len(parts) // TILE_SESSIONS)) * TILE_SESSIONS
+        sessions = TILE_SESSIONS * bucket(max(1, -(-len(parts) // TILE_SESSIONS)))
         grid = GridShape(sessions, PIECE_ROWS, bucket(blocks, TILE_BLOCKS))
         answers = np.flatnonzero((plan.wanted >= first) & (plan.wanted < end))
         wanted: Longs = np.arange(TILE_ROWS) if len(answers) else np.zeros(1, np.int64)

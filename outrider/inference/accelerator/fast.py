@@ -24,6 +24,8 @@ class FastKernel:
     def __init__(self, store: RowStore, layers: Sequence[LayerShape]) -> None:
         self._store = store
         self._layers = layers
+        if store.key_rows[0].is_cuda:  # cuDNN builds a plan for every shape, and shapes change with each block of keys
+            torch.backends.cuda.enable_cudnn_sdp(False)
 
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, plan: DevicePass, scale: float

@@ -64,8 +64,13 @@ class Frames:
         self._capture = capture
         self._frames: dict[PassShape, Frame] = {}
         self._logits: torch.Tensor | None = None
-        self._recorded = 0
+        self._exhausted = False
         self._pause = 0
+
+    @property
+    def recorded(self) -> int:
+        """Shapes that replay."""
+        return sum(frame.recorded for frame in self._frames.values())
 
     def __call__(self, layout: Layout) -> torch.Tensor:
         """fp32 logits [W, V], valid until the next layout."""
@@ -74,17 +79,19 @@ class Frames:
             return self._compute(DevicePass.over(flat, layout.shape))
         frame = self._frame(layout.shape)
         self._pause -= 1
-        if frame.seen >= _SEEN and not frame.recorded and self._pause <= 0 and self._recorded < _MOST:
+        if frame.seen >= _SEEN and not frame.recorded and self._pause <= 0 and not self._exhausted:
             self._try_to_record(frame)
         frame(layout)
         assert self._logits is not None
         return self._logits[: layout.shape.heads]
 
     def record(self, layout: Layout) -> None:
-        """Run and record a layout's shape now. Raises RuntimeError when it cannot be recorded."""
+        """Run and record a layout's shape now, if it is one to be recorded. Raises RuntimeError when it cannot be."""
+        if self._capture is None or not layout.shape.framed:
+            return
         frame = self._frame(layout.shape)
         frame(layout)
-        if self._capture is not None and not frame.recorded:
+        if not frame.recorded:
             frame.record(self._capture)
 
     def _frame(self, shape: PassShape) -> Frame:
@@ -103,9 +110,9 @@ class Frames:
         """Record a frame; a failure ends recording for good, and frames go on eagerly."""
         assert self._capture is not None
         self._pause = _APART
-        self._recorded += 1
         try:
             frame.record(self._capture)
         except RuntimeError:
             log.exception("a pass could not be recorded; no more are recorded, and passes go on without")
-            self._recorded = _MOST
+            self._exhausted = True
+        self._exhausted |= self.recorded >= _MOST

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from outrider.errors import IncompatibleReplica
 from outrider.inference.accelerator.capture import Capture
 from outrider.inference.accelerator.cuts import TILE_ROWS, GroupedLayouts, Layouts, TiledLayouts
 from outrider.inference.accelerator.device_pass import DevicePass
@@ -20,8 +19,8 @@ from outrider.inference.accelerator.row_store import RowStore
 from outrider.inference.accelerator.tiles import TileKernel
 from outrider.inference.attention import Kernel, PagedAttention
 from outrider.inference.hook import NOWHERE, Hook, complement
-from outrider.inference.kv_store import BLOCK_SIZE, LayerShape
-from outrider.inference.packed import PackedPass, Segment, pack
+from outrider.inference.kv_store import LayerShape
+from outrider.inference.packed import PackedPass
 
 
 class DevicePath:
@@ -78,10 +77,12 @@ class DevicePath:
         assert collected is not None
         return collected
 
-    def record(self) -> None:
-        """Record the smallest pass now. Raises IncompatibleReplica when it cannot be recorded."""
-        plan = pack([Segment([0], 0, [0], 1)], BLOCK_SIZE, 1)
-        try:
-            self._frames.record(self._layouts(plan)[0])
-        except RuntimeError as error:
-            raise IncompatibleReplica(f"graphs were asked for, and a pass cannot be recorded: {error}") from error
+    @property
+    def recorded(self) -> int:
+        """Shapes of passes that replay."""
+        return self._frames.recorded
+
+    def record(self, plan: PackedPass) -> None:
+        """Record passes of this one's shape now. Raises RuntimeError when they cannot be recorded."""
+        for layout in self._layouts(plan):
+            self._frames.record(layout)

@@ -69,10 +69,16 @@ class Batcher:
             self._thread.join()
 
     async def run(
-        self, session_id: str, claim: Claim, program: Program, trace: Any = None, stream: Stream | None = None
+        self,
+        session_id: str,
+        claim: Claim,
+        program: Program,
+        trace: Any = None,
+        stream: Stream | None = None,
+        optional: bool = False,
     ) -> Outcome:
         """The one outcome of a round. Raises what the engine or the program raised; cancelling frees its work."""
-        async with contextlib.aclosing(self.outcomes(session_id, claim, program, trace, stream)) as outcomes:
+        async with contextlib.aclosing(self.outcomes(session_id, claim, program, trace, stream, optional)) as outcomes:
             return await anext(outcomes)
 
     async def outcomes(

@@ -182,6 +182,15 @@ def opening(role: str, **fields: Any) -> Any:
     return target_pb2.VerifyRequest(**common)
 
 
+def looking(draft_tokens: list[int], fanout: list[int]) -> draft_pb2.LookAhead:
+    return draft_pb2.LookAhead(draft_tokens=draft_tokens, fanout=fanout)
+
+
+def unknown_field_ahead() -> draft_pb2.LookAhead:
+    """A look-ahead of a later protocol: field 99, a varint."""
+    return draft_pb2.LookAhead.FromString(looking([], [1]).SerializeToString() + b"\x98\x06\x01")
+
+
 BOTH_BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "no sampling": ("sampling", {"sampling": None}),
     "no seed": ("sampling.seed", {"sampling": common_pb2.SamplingParams()}),
@@ -195,6 +204,17 @@ BOTH_BAD: dict[str, tuple[str, dict[str, Any]]] = {
 DRAFT_BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "none wanted": ("max_draft_tokens", {"max_draft_tokens": 0}),
     "too many wanted": ("max_draft_tokens", {"max_draft_tokens": 17}),
+    "bad id in flight": ("look_ahead.draft_tokens[1]", {"look_ahead": looking([5, VOCABULARY], [1, 1, 1])}),
+    "too many in flight": ("look_ahead.draft_tokens", {"look_ahead": looking([5] * 17, [1] * 18)}),
+    "fanout too short": ("look_ahead.fanout", {"look_ahead": looking([5, 6], [1, 1])}),
+    "fanout too long": ("look_ahead.fanout", {"look_ahead": looking([], [1, 1])}),
+    "no fanout": ("look_ahead.fanout", {"look_ahead": looking([], [])}),
+    "no outcomes": ("look_ahead.fanout", {"look_ahead": looking([5], [0, 0])}),
+    "17 outcomes of one place": ("look_ahead.fanout[1]", {"look_ahead": looking([5], [1, 17])}),
+    "65 outcomes": ("look_ahead.fanout", {"look_ahead": looking([5] * 4, [16, 16, 16, 16, 1])}),
+    "none wanted ahead": ("max_draft_tokens", {"max_draft_tokens": 0, "look_ahead": looking([], [1])}),
+    "no tokens ahead": ("tokens", {"tokens": [], "look_ahead": looking([], [1])}),
+    "unknown field ahead": ("look_ahead", {"look_ahead": unknown_field_ahead()}),
 }
 TARGET_BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "bad draft id": ("draft_tokens[0]", {"draft_tokens": [VOCABULARY]}),

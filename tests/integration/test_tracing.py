@@ -6,7 +6,9 @@ import logging
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -15,6 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from outrider import telemetry
+from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 from tests.integration.prompts import prompt_of
 from tests.stack import Answer, Farm, Stack, eventually, make_request
 
@@ -204,6 +207,50 @@ async def test_fifty_streams_half_of_them_cancelled(
         assert span.parent is not None
         parent = roots[span.parent.span_id]
         assert span.parent.trace_id == trace_of(parent)
+
+
+async def test_a_look_ahead_is_a_span_with_its_outcomes_ended_or_not(recording: Recording, stack: Stack) -> None:
+    """Its parent is the caller's round; passes of all its branches link to it once. The next message ends it."""
+    assert stack.draft is not None
+    request = draft_pb2.ProposeRequest(
+        session_id="traced",
+        tokens=prompt_of(9),
+        max_draft_tokens=3,
+        sampling=common_pb2.SamplingParams(seed=1),
+        traceparent=f"00-{CLIENT_TRACE}-{CLIENT_SPAN}-01",
+        look_ahead=draft_pb2.LookAhead(draft_tokens=[5, 6], fanout=[2, 3, 4]),
+    )
+    async with grpc.aio.insecure_channel(stack.draft.address) as channel:
+        stub = draft_pb2_grpc.DraftServiceStub(channel)
+        call: Any = stub.Propose(timeout=30)
+        await call.write(request)
+        assert len((await call.read()).continuations.continuations) == 9
+        request.look_ahead.fanout[:] = [16, 16, 16]
+        request.max_draft_tokens = 16
+        await call.write(request)
+        request.ClearField("look_ahead")
+        await call.write(request)
+        await call.done_writing()
+        outcomes = []
+        while (response := await call.read()) is not grpc.aio.EOF:
+            outcomes.append(response.WhichOneof("outcome"))
+        assert outcomes[-1] == "block"
+        wish = common_pb2.ReleaseRequest(session_id="traced")
+        await stub.Release(draft_pb2.DraftServiceReleaseRequest(release=wish), timeout=5)
+    await complete(recording)
+    done, ended = recording.named(telemetry.SPAN_LOOK_AHEAD_SERVER)
+    for span in (done, ended):
+        assert span.parent is not None
+        assert span.parent.span_id == int(CLIENT_SPAN, 16)
+        assert span.status.status_code is trace.StatusCode.UNSET
+    assert (number(done, telemetry.OUTCOMES), number(done, telemetry.CONTINUATIONS)) == (9, 9)
+    assert number(ended, telemetry.OUTCOMES) == 48
+    passes = [span for span in recording.named(telemetry.SPAN_DRAFT_FORWARD) if linked(span, done)]
+    assert [(number(span, telemetry.BATCH_ROWS), len(span.links)) for span in passes] == [(11, 1), *[(9, 1)] * 3]
+
+
+def linked(span: ReadableSpan, to: ReadableSpan) -> bool:
+    return any(link.context.span_id == id_of(to) for link in span.links)
 
 
 async def test_an_error_is_on_its_span(recording: Recording, stack: Stack) -> None:

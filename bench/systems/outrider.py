@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.processes import BenchError, resume
@@ -56,7 +56,7 @@ class Outrider:
     settings: str
     name: str = "Outrider"
     most_sessions: int = 1_000
-    speculation: pb.Speculation = OFF
+    speculation: pb.Speculation = field(default_factory=lambda: OFF)
 
     @property
     def roots(self) -> list[int]:

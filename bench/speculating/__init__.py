@@ -1,0 +1,1 @@
+"""Parts of ``bench/speculation.py``: the real pair, its peers, and the synthetic pair."""

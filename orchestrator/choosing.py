@@ -8,8 +8,9 @@ from orchestrator.regimes import Way
 from orchestrator.rounds import PLAIN, Kind
 
 _CURIOUS = 1.06
-_STOP, _START, _CHANGE = 1.01, 1.05, 1.03
-"""Gains for which it stops speculating, starts it, and goes from one kind or length to another."""
+_STOP, _START, _CHANGE, _VENTURE = 1.01, 1.05, 1.03, 1.1
+"""Gains for which it stops speculating, starts it, goes from one kind or length to another, and starts what several
+answers never tried."""
 
 
 def _block(terms: Terms, kind: Kind, k: int) -> Option:
@@ -33,6 +34,12 @@ def _untried(terms: Terms, option: Option) -> bool:
     return terms.pool.rounds.weight(option.kind, option.draft_tokens, terms.costs.sessions, terms.pool.now) < 1
 
 
+def _start(terms: Terms, kind: Kind) -> float:
+    """Gain for which speculation starts: more where all answers of a load would try it for the first time."""
+    sessions = terms.costs.sessions
+    return _START if sessions == 1 or terms.pool.rounds.tried(kind, sessions) else _VENTURE
+
+
 def best_way(terms: Terms, present: Way) -> Option:
     """The target alone, or blocks one after another or looking ahead; lengths of the latter near the best of the former
     only, and the present one. Lengths next to the present one that were not tried lately are believed to be somewhat
@@ -51,7 +58,7 @@ def best_way(terms: Terms, present: Way) -> Option:
 
     best = max(options, key=worth)
     if kind == PLAIN or not k:
-        return best if best.rate > _START * alone.rate else alone
+        return best if best.rate > _start(terms, best.kind) * alone.rate else alone
     now = next((option for option in options if (option.kind, option.draft_tokens) == (kind, k)), best)
     if alone.rate > _STOP * max(now.rate, best.rate):
         return alone

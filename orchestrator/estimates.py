@@ -7,9 +7,9 @@ dense rounds are averaged. It knows costs and acceptance; what to do with them i
 from dataclasses import replace
 
 from orchestrator.acceptance import Acceptance
-from orchestrator.fanout import Coverage
+from orchestrator.budget import Budget
+from orchestrator.coverage import Coverage
 from orchestrator.plans import Drafter, Observation, Situation
-from orchestrator.probing import Budget
 from orchestrator.regimes import Regimes
 from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s
 from orchestrator.timings import CAUGHT_UP, Timings
@@ -52,9 +52,9 @@ class PoolEstimates:
         """Learn from a round; ``first`` is the answer's first, which has the prompt in it."""
         self.now += seen.emitted / situation.sessions
         delayed = situation.sessions > 1 and seen.plan.drafter is Drafter.NONE and self.budget.delays(self.now)
-        self.timings.note(seen, situation.draft_behind, self.now, delayed)
         if delayed:
             self._note_delay(seen, situation)
+        self._note_timings(seen, situation, delayed)
         if seen.proposed:
             source = source_of(seen.plan.drafter, situation.ngram_match)
             self.acceptance(source).note(seen.proposed, seen.accepted, self.now)
@@ -72,6 +72,19 @@ class PoolEstimates:
         costs = self.timings.costs(sessions, self.now)
         return self.rounds.seconds(PLAIN, 0, sessions, lambda count: replace(costs, sessions=count).plain_s(), self.now)
 
+    def _note_timings(self, seen: Observation, situation: Situation, delayed: bool) -> None:
+        """What passes took. Those beside a look-ahead or a probe say what both cost at once, and those of the draft
+        while answers come over to it have the texts in them that it reads."""
+        sessions = situation.sessions
+        if not (seen.plan.look_ahead or delayed):
+            self.timings.note_target(seen, self.now)
+        if seen.plan.drafter is Drafter.MODEL:
+            mixed = sessions > 1 and (
+                seen.plan.look_ahead or not self.regimes.settled(seen.plan.kind, sessions, self.now)
+            )
+            by_itself = seen.plan.probe or not mixed
+            self.timings.note_draft(seen, situation.draft_behind, self.now, by_itself)
+
     def _note_delay(self, seen: Observation, situation: Situation) -> None:
         """What a probe of one answer costs another."""
         if seen.follows and self._as_planned(seen, situation):
@@ -85,22 +98,18 @@ class PoolEstimates:
         return short and bool(k) == bool(seen.plan.draft_tokens) and (not k or situation.draft_behind <= CAUGHT_UP)
 
     def _note_round(self, seen: Observation, situation: Situation) -> None:
-        """While all do alike, a round shows what that costs, waiting included. In a mixture it shows at most that
-        draft and target slow each other down, when its passes took longer than passes of their rows do."""
+        """While all do alike, a round shows what that costs, waiting included. In a mixture it shows only whether
+        looking ahead slows the target down: when its pass took longer than passes of its rows do otherwise."""
         plan, sessions, costs = seen.plan, situation.sessions, self.timings.costs(situation.sessions, self.now)
-        took = seen.propose_s + seen.verify_s
-        if plan.look_ahead and not situation.prepared:
-            took -= seen.propose_s  # the formula of looking ahead is that of what runs side by side
-        if plan.drafter is Drafter.NONE and not seen.follows:
-            took -= costs.rtt_target_s
         if self.regimes.settled(plan.kind, sessions, self.now):
+            took = seen.propose_s + seen.verify_s
+            if plan.look_ahead and not situation.prepared:
+                took -= seen.propose_s  # the formula of looking ahead is that of what runs side by side
+            if plan.drafter is Drafter.NONE and not seen.follows:
+                took -= costs.rtt_target_s
             predicted = formula_s(plan.kind, seen.proposed, costs, sum(plan.fanout))
             self.rounds.note(plan.kind, seen.proposed, sessions, max(took, 1e-6), predicted, self.now)
-        elif seen.proposed:
-            rows, curve = seen.target_batch_rows, costs.target_s
-            predicted = formula_s(
-                plan.kind, seen.proposed, replace(costs, target_s=lambda _: curve(rows)), sum(plan.fanout)
-            )
-            took -= seen.target_queue_s + (0.0 if plan.look_ahead else seen.draft_queue_s)
-            if took > _HINDERED * predicted:
-                self.rounds.hint(plan.kind, sessions, took / predicted, self.now)
+        elif plan.look_ahead:
+            slower = seen.target_forward_s / costs.target_s(seen.target_batch_rows)
+            if slower > _HINDERED:
+                self.rounds.hint(plan.kind, sessions, slower, self.now)

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from orchestrator.estimates import PoolEstimates
-from orchestrator.fanout import ranked, spread
-from orchestrator.plans import Drafter, Situation
+from orchestrator.plans import Drafter, Estimates, Situation
 from orchestrator.rounds import PLAIN, Kind, formula_s
+from outrider.outcomes import hit_rate, ranked, spread
 from outrider.throughput import Costs, expected_tokens
 
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
-_OUTCOMES = (1, 2, 4, 8, 16, 32)
+_OUTCOMES = (2, 4, 8, 16)
+_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Terms:
         """Of such a round, as measured or else by the formula."""
 
         def formula(sessions: int) -> float:
-            return formula_s(kind, k, replace(self.costs, sessions=sessions), outcomes)
+            costs = self.costs if sessions == self.costs.sessions else replace(self.costs, sessions=sessions)
+            return formula_s(kind, k, costs, outcomes)
 
         return self.pool.rounds.seconds(kind, k, self.costs.sessions, formula, self.pool.now)
 
@@ -97,12 +99,28 @@ def ahead(terms: Terms, k: int) -> Option:
     again, reading = terms.costs.propose_s(k), terms.reading_s(tokens)
     options = []
     for count in _OUTCOMES:
-        hit_rate = min(0.98, sum(chance for chance, _ in outcomes[:count]))
-        seconds = terms.seconds((Drafter.MODEL, True), k, count) + (1 - hit_rate) * again + reading
-        options.append(Option(Drafter.MODEL, k, tokens, seconds, spread(outcomes[:count], k), hit_rate))
+        likeliest = outcomes[:count]
+        hits = hit_rate(likeliest)
+        seconds = terms.seconds((Drafter.MODEL, True), k, count) + (1 - hits) * again + reading
+        options.append(Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), hits))
     return max(options, key=lambda option: option.rate)
 
 
 def copied(terms: Terms, k: int, acceptance: tuple[float, ...]) -> Option:
     """A block of the n-gram drafter, which costs no time; ``acceptance`` is its own."""
     return Option(Drafter.NGRAM, k, expected_tokens(acceptance, k), terms.seconds((Drafter.NGRAM, False), k))
+
+
+def explain(terms: Terms, alone: Option, chosen: Option) -> Estimates:
+    """What a choice was made from, for whoever looks at the round."""
+    k, costs = chosen.draft_tokens, terms.costs
+    return Estimates(
+        chosen_rate=chosen.rate,
+        plain_rate=alone.rate,
+        acceptance=terms.acceptance[: max(1, min(k, _SHOWN))],
+        hit_rate=chosen.hit_rate,
+        draft_s=costs.draft_s(costs.sessions),
+        verify_s=costs.verify_s(k),
+        rtt_draft_s=costs.rtt_draft_s,
+        rtt_target_s=costs.rtt_target_s,
+    )

@@ -66,9 +66,13 @@ class MeasuredRounds:
         known = self._seconds.get((kind, k, load))
         if known is None or kind[1]:
             return said * ratio
-        took, then = known
-        scale = said / formula(round(then.value))
+        took, then = known[0], round(known[1].value)
+        scale = 1.0 if then == sessions else said / formula(then)
         return scale * took.blend(said * ratio / scale, _ARM_STRENGTH, now)
+
+    def tried(self, kind: Kind, sessions: int) -> bool:
+        """Whether rounds of this kind were ever seen at this load."""
+        return (kind, sessions.bit_length()) in self._ratios
 
     def seen(self, kind: Kind, k: int, sessions: int) -> float:
         """Rounds of just this plan and load that were ever seen, as far as they are counted."""

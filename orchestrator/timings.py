@@ -2,15 +2,18 @@
 beyond what they asked for, and has no clock: ``now`` is the pool's count of tokens."""
 
 from orchestrator.decay import Level
-from orchestrator.plans import Drafter, Observation
+from orchestrator.plans import Observation
 from outrider.pass_times import PassTimes
-from outrider.throughput import Costs
+from outrider.throughput import Costs, Seconds
 
 CAUGHT_UP = 8
 """Tokens that a draft reads within the pass that makes its first token, at no cost that counts."""
 _HALF_LIFE = 256.0
 _READING_HALF_LIFE = 4096.0
+_REFRESH, _JUMP = 8, 1.5
 _EXACT_ROWS = 8
+_FORGOTTEN = 0.1
+"""Weight below which a size is left out of the curve, so that a bad day of one size is not believed for ever."""
 _PLAIN_S = 0.02
 _DRAFT_SHARE, _READING_SHARE = 0.3, 0.1
 """Of the target's time, what a draft is taken to need for a token and for reading one before it was measured."""
@@ -35,15 +38,15 @@ class PassCurve:
         """Whether any pass was measured."""
         return bool(self._sizes)
 
-    @property
-    def most_rows(self) -> int:
-        """Rows of the largest size measured, at least 1."""
-        return max((round(rows.value) for rows, _ in self._sizes.values()), default=1)
+    def _lately(self, now: float) -> list[tuple[Level, Level]]:
+        """Sizes from the smallest that were measured not too long ago; all when none was."""
+        known = [levels for _, levels in sorted(self._sizes.items())]
+        return [levels for levels in known if levels[1].weight(now) > _FORGOTTEN] or known
 
-    def times(self) -> PassTimes:
+    def times(self, now: float) -> PassTimes:
         """The curve; where one size is known only, twice its rows are taken to cost a fifth more."""
         points, most = [], 0.0
-        for _, (rows, seconds) in sorted(self._sizes.items()):
+        for rows, seconds in self._lately(now):
             most = max(most, seconds.value * 1000)
             points.append((round(rows.value), most))
         if len(points) == 1:
@@ -59,6 +62,8 @@ class Timings:
         self._rtt_target, self._rtt_draft = Level(_HALF_LIFE), Level(_HALF_LIFE)
         self._reading = Level(_READING_HALF_LIFE)
         self._unexplained: tuple[int, float] | None = None
+        self._curves: tuple[Seconds, Seconds, float, float] | None = None
+        self._noted = self._built = 0
 
     @property
     def draft_known(self) -> bool:
@@ -66,18 +71,25 @@ class Timings:
         return self._draft.known
 
     def costs(self, sessions: int, now: float) -> Costs:
-        """What is measured, and guesses where nothing was."""
-        target = self._target.times() if self._target.known else PassTimes(((1, _PLAIN_S * 1000),))
-        draft = self._draft.times() if self._draft.known else PassTimes(((1, target.points[0][1] * _DRAFT_SHARE),))
-        most = self._draft.most_rows
+        """What is measured, and guesses where nothing was; not made anew for every measurement once there are many."""
+        if self._curves is None or self._noted - self._built > min(_REFRESH, self._built // _REFRESH):
+            self._curves, self._built = self._measured(now), self._noted
+        draft_s, target_s, rtt_draft_s, rtt_target_s = self._curves
+        return Costs(draft_s, target_s, rtt_draft_s, rtt_target_s, sessions)
+
+    def _measured(self, now: float) -> tuple[Seconds, Seconds, float, float]:
+        """Passes of draft and target by rows, and the round trips to them."""
+        target = self._target.times(now) if self._target.known else PassTimes(((1, _PLAIN_S * 1000),))
+        draft = self._draft.times(now) if self._draft.known else PassTimes(((1, target.points[0][1] * _DRAFT_SHARE),))
+        most = draft.points[-1][0] if len(draft.points) > 2 else draft.points[0][0]
+        beyond = draft.seconds(most) / target.seconds(most)
 
         def draft_s(rows: int) -> float:
             """Beyond what was measured the draft is taken to grow as the target does."""
-            known = min(rows, most)
-            return draft.seconds(known) * target.seconds(rows) / target.seconds(known)
+            return draft.seconds(rows) if rows <= most else beyond * target.seconds(rows)
 
         rtt_draft, rtt_target = (level.blend(_RTT_S, 0.01, now) for level in (self._rtt_draft, self._rtt_target))
-        return Costs(draft_s, target.seconds, rtt_draft, rtt_target, sessions)
+        return draft_s, target.seconds, rtt_draft, rtt_target
 
     def reading_s(self, behind: int, costs: Costs, now: float) -> float:
         """Seconds in which the draft reads so many tokens before it can guess."""
@@ -85,29 +97,33 @@ class Timings:
             return 0.0
         return self._reading.blend(_READING_SHARE * costs.target_s(behind) / behind, 0.1, now) * behind
 
-    def note(self, seen: Observation, behind: int, now: float, delayed: bool) -> None:
-        """A round; the draft had ``behind`` tokens to read for it. Passes that something ``delayed`` say nothing of
-        the target, nor do those beside a look-ahead, which tell what both cost at once."""
-        if not (seen.plan.look_ahead or delayed):
-            self._note_target(seen, now)
-        if seen.draft_passes:
-            self._note_passes(seen, behind, now)
-            trip = seen.propose_s - seen.draft_forward_s - seen.draft_queue_s
-            self._rtt_draft.note(max(trip, 1e-5), now)
-        elif seen.plan.drafter is Drafter.MODEL and not seen.proposed:
-            self._note_failure(seen, now)
-
-    def _note_target(self, seen: Observation, now: float) -> None:
+    def note_target(self, seen: Observation, now: float) -> None:
+        """A round at the target."""
+        self._noted += 1
         if seen.target_passes == 1 and seen.target_batch_rows and seen.target_forward_s > 0:
             self._target.note(seen.target_batch_rows, seen.target_forward_s, now)
         if not seen.follows:
             trip = seen.verify_s - seen.target_forward_s - seen.target_queue_s
             self._rtt_target.note(max(trip, 1e-5), now)
 
+    def note_draft(self, seen: Observation, behind: int, now: float, by_itself: bool) -> None:
+        """A round with the draft model, which had ``behind`` tokens to read for it; unless ``by_itself``, its passes
+        held those of others too."""
+        self._noted += 1
+        if seen.draft_passes:
+            if by_itself:
+                self._note_passes(seen, behind, now)
+            trip = seen.propose_s - seen.draft_forward_s - seen.draft_queue_s
+            self._rtt_draft.note(max(trip, 1e-5), now)
+        elif not seen.proposed:
+            self._note_failure(seen, now)
+
     def _note_passes(self, seen: Observation, behind: int, now: float) -> None:
         """A proposal's passes; those that read a long text tell of that, and little of the rest."""
         rows, each = max(1, seen.draft_batch_rows), seen.draft_forward_s / seen.draft_passes
         costs = self.costs(1, now)
+        if each > _JUMP * costs.draft_s(rows):
+            self._curves = None
         if behind <= CAUGHT_UP:
             self._draft.note(rows, each, now)
             self._explain(now)
@@ -130,6 +146,7 @@ class Timings:
 
     def _note_failure(self, seen: Observation, now: float) -> None:
         """Asked, and nothing came: that time is what such a token costs, if it is longer than usual."""
+        self._curves = None
         each = seen.propose_s / max(1, seen.plan.draft_tokens)
         if each > self.costs(1, now).draft_s(1):
             self._draft.note(1, each, now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.traffic import CLASSES, prompt_ids, shortened
+from bench.traffic import CLASSES, prompt_ids, shortened, warmer
 from bench.windows import rotated, windows
 from tests.unit.bench.measured import CODE, LONG
 
@@ -57,6 +57,13 @@ def test_a_window_asks_for_the_length_of_its_class() -> None:
     assert [request.new_tokens for request in one.requests(LETTERS)] == [21] * 4
 
 
+def test_every_request_of_a_run_has_a_seed_of_its_own_and_its_class_s_temperature() -> None:
+    plan = list(windows({1: 2, 16: 2}, (CODE, warmer(LONG, 0.8))))
+    requests = [request for one in plan for request in one.requests(LETTERS)]
+    assert len({request.seed for request in requests}) == len(requests)
+    assert {(request.new_tokens, request.temperature) for request in requests} == {(11, 0.0), (21, 0.8)}
+
+
 def test_sessions_of_a_window_take_turns_with_the_texts() -> None:
     texts = [prompt_ids(LETTERS, CODE, choice, 0)[-1] for choice in range(3)]
     assert texts == [ord("a"), ord("b"), ord("a")]
@@ -66,3 +73,8 @@ def test_a_quick_run_asks_the_same_for_less() -> None:
     quick = shortened(CLASSES, 4)
     assert [one.new_tokens for one in quick] == [8, 32, 16, 16]
     assert [one.texts for one in quick] == [one.texts for one in CLASSES]
+
+
+def test_a_class_at_another_temperature_says_so() -> None:
+    assert warmer(CODE, 0.8).name == "code, 0.8"
+    assert warmer(CODE, 0.0).name == "code, 0"

@@ -17,7 +17,10 @@ from outrider.cli.client import Ask, connect
 from outrider.cli.console import EXIT_FAILED, fail, print_json, stderr, stdout
 from outrider.cli.demo import demo as run_demo
 from outrider.cli.doctor import local_findings, remote_findings
+from outrider.cli.measure import measure
 from outrider.cli.models import chosen_pair, prepare_default
+from outrider.cli.plan import print_plan
+from outrider.cli.plan_numbers import Given
 from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
 from outrider.cli.stack import StackError, StackOptions, is_serving
 from outrider.cli.synthetic import SyntheticOptions, with_draft
@@ -236,6 +239,35 @@ def _read_line() -> str:
         return input("> ").strip()
     except EOFError:
         return ""
+
+
+@app.command("plan")
+def plan_command(
+    t_draft: Annotated[str | None, typer.Option(help="Milliseconds of a draft pass: 2, or by rows 1:2,16:3.")] = None,
+    t_verify: Annotated[str | None, typer.Option(help="Of a target pass, alike: 1:20,16:22.")] = None,
+    acceptance: Annotated[
+        str | None, typer.Option(help="Of each draft token: 0.8; or at positions 1, 2, ...: 0.8,0.65,0.5.")
+    ] = None,
+    rtt_draft: Annotated[float | None, typer.Option(help="Milliseconds of a round trip to the draft.")] = None,
+    rtt_target: Annotated[float | None, typer.Option(help="And to the target.")] = None,
+    sessions: Annotated[int, typer.Option(min=1, max=4096, help="Answers that share both.")] = 1,
+    max_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Longest block to look at.")] = 16,
+    address: Annotated[
+        str | None, typer.Option(help="Orchestrator of a live stack that what is not given is measured on.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what speculation would gain, from given numbers or from a live stack."""
+    given = Given(t_draft, t_verify, acceptance, rtt_draft, rtt_target, sessions, max_draft_tokens)
+
+    async def work() -> None:
+        live = None
+        if address is not None:
+            async with connect(address) as client:
+                live = await measure(client, max_draft_tokens)
+        print_plan(given, live, as_json)
+
+    _run(work())
 
 
 @models.command("prepare")

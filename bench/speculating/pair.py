@@ -24,8 +24,9 @@ from outrider.cli.stack import Service
 from outrider.tokenizer import Tokenizer
 
 SERIAL_ONLY = {"OUTRIDER_LOOK_AHEAD": "false"}
-MODEL_VARIABLES = {"OUTRIDER_KV_BYTES": "1GiB", "OUTRIDER_COMPILE": "on"}
-SETTINGS = ", ".join(f"{key}={value}" for key, value in MODEL_VARIABLES.items())
+TARGET_VARIABLES = {"OUTRIDER_KV_BYTES": "1GiB", "OUTRIDER_COMPILE": "on"}
+DRAFT_VARIABLES = TARGET_VARIABLES | {"OUTRIDER_KV_BYTES": "256MiB"}
+SETTINGS = ", ".join(f"{key}={value}" for key, value in TARGET_VARIABLES.items())
 _ANY = "requests"
 
 
@@ -55,10 +56,10 @@ def _replicas(target: str, draft: str, logs: Path) -> _Replicas:
     unlearned = logs / "random-draft"
     subprocess.run([sys.executable, "-m", "bench.speculating.random_draft", draft, str(unlearned)], check=True)
     return _Replicas(
-        replica("target", target, logs, MODEL_VARIABLES, "target_service"),
-        replica("draft", draft, logs, MODEL_VARIABLES),
-        replica("random-draft", str(unlearned), logs, MODEL_VARIABLES),
-        replica("slow-draft", draft, logs, MODEL_VARIABLES, "bench.speculating.slow_draft"),
+        replica("target", target, logs, TARGET_VARIABLES, "target_service"),
+        replica("draft", draft, logs, DRAFT_VARIABLES),
+        replica("random-draft", str(unlearned), logs, DRAFT_VARIABLES),
+        replica("slow-draft", draft, logs, DRAFT_VARIABLES, "bench.speculating.slow_draft"),
     )
 
 

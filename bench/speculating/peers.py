@@ -12,7 +12,7 @@ from typing import Any
 from bench.engine_run import Run
 from bench.processes import BenchError
 from bench.speculating import plan
-from bench.speculating.pair import MODEL_VARIABLES, SETTINGS
+from bench.speculating.pair import DRAFT_VARIABLES, SETTINGS, TARGET_VARIABLES
 from bench.systems import outrider
 from bench.systems.base import System
 from bench.systems.outrider import Outrider
@@ -46,8 +46,8 @@ class PeersFound:
 @contextlib.asynccontextmanager
 async def _ours(target: str, draft: str, logs: Path) -> AsyncGenerator[list[Outrider], None]:
     replicas = [
-        replica("target", target, logs, MODEL_VARIABLES, "target_service"),
-        replica("draft", draft, logs, MODEL_VARIABLES),
+        replica("target", target, logs, TARGET_VARIABLES, "target_service"),
+        replica("draft", draft, logs, DRAFT_VARIABLES),
     ]
     addresses = [one.address for one in replicas]
     seats = [Seat(_ANY, addresses[1]), Seat(plan.AHEAD, addresses[1])]

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
+from outrider.inference import replica as replicas
 from outrider.inference.accelerator import start
 from outrider.inference.accelerator.start import kernels_for
 from outrider.inference.invariance import calibrate, logits_in_chunks
 from outrider.inference.model import ModelOptions, ModelRunner, load
 from outrider.inference.packed import Segment, pack
+from outrider.inference.replica import load_replica
 from outrider.inference.threads import available_threads
 from tests.integration.prompts import prompt_of
 
@@ -141,3 +144,28 @@ def test_a_wish_chooses_kernels_where_the_plain_ones_are_not_invariant_already()
     assert [kernels_for(wish, torch.bfloat16, cpu) for wish in wishes] == ["plain"] * 3
     for dtype, device in ((torch.float16, cpu), (torch.bfloat16, cuda), (torch.float32, cuda)):
         assert [kernels_for(wish, dtype, device) for wish in wishes] == ["tiles", "plain", "fast"]
+
+
+def half_precision(folder: Path, wish: str) -> ReplicaConfig:
+    """On a CPU, float16 is where the wish for invariant rows chooses between kernels, as on a card."""
+    return ReplicaConfig(str(folder), dtype="float16", kv_bytes=KV_BYTES, threads=1, row_invariant=wish)
+
+
+@pytest.mark.parametrize(("wish", "words", "invariant"), [("on", "tiles of 64", True), ("off", "torch's", False)])
+async def test_a_replica_serves_by_the_kernels_of_its_wish(
+    models: Path, wish: str, words: str, invariant: bool
+) -> None:
+    replica = await load_replica(half_precision(models / "llama", wish), "span")
+    try:
+        assert words in replica.facts.numerics.path
+        assert replica.facts.row_invariant is invariant
+    finally:
+        await replica.close()
+
+
+async def test_a_replica_whose_rows_must_be_invariant_and_are_not_does_not_start(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "calibrate", lambda runner: False)
+    with pytest.raises(IncompatibleReplica, match="OUTRIDER_ROW_INVARIANT=on: the start-up check found other bits"):
+        await load_replica(half_precision(models / "llama", "on"), "span")

@@ -20,8 +20,8 @@ from orchestrator.peers import Draft, Prepared
 from orchestrator.plans import Drafter, Plan
 from outrider import telemetry
 from outrider.errors import OutriderError
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, TokenLog
-from outrider.wire import RoundTimings
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from opentelemetry.trace import Span
 
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim
-from outrider.wire import RoundTimings
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from google.protobuf import unknown_fields
 from google.protobuf.message import Message
 
 from outrider.errors import InvalidArgument
+from outrider.round_timings import RoundTimings
 from outrider.sampling import SamplingParams
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2
@@ -59,18 +60,6 @@ class ReplicaFacts:
     numerics: Numerics = field(default_factory=Numerics)
     load: LoadFacts = field(default_factory=LoadFacts)
     protocol_version: int = PROTOCOL_VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class RoundTimings:
-    """Microseconds queued and in passes at a replica; the passes and the rows of the last one; the claimed
-    tokens that a prefix shared with another session spared the round."""
-
-    queue_us: int = 0
-    forward_us: int = 0
-    passes: int = 0
-    batch_rows: int = 0
-    shared_tokens: int = 0
 
 
 def load_to_pb(load: LoadFacts) -> common_pb2.Load:

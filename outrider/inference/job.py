@@ -12,8 +12,8 @@ from outrider.inference.program import Fork, Program
 from outrider.inference.schedule import Shape
 from outrider.inference.sessions import Session
 from outrider.inference.stream import Stream
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim
-from outrider.wire import RoundTimings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import INVALID_SPAN, Span, StatusCode
 
 from outrider import telemetry
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss
-from outrider.wire import RoundTimings
 
 
 def recorded() -> tuple[trace.Tracer, InMemorySpanExporter]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from outrider import wire
 from outrider.errors import InvalidArgument
+from outrider.round_timings import RoundTimings
 from outrider.sampling import SamplingParams
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, draft_pb2, target_pb2
@@ -114,7 +115,7 @@ def test_a_claim_needs_a_token() -> None:
 
 def test_misses_loads_and_timings_become_messages() -> None:
     assert wire.miss_to_pb(CacheMiss(5)).cached_len == 5
-    timings = wire.RoundTimings(1, 2, 3, 4)
+    timings = RoundTimings(1, 2, 3, 4)
     assert wire.timings_from_pb(wire.timings_to_pb(timings)) == timings
     load = wire.load_to_pb(wire.LoadFacts(1, 2, 3))
     assert (load.sessions, load.pending_rounds, load.kv_used_tokens) == (1, 2, 3)

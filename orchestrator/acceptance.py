@@ -11,6 +11,9 @@ from operator import mul
 from orchestrator.decay import Counts
 
 _MOST = 0.995
+_UNLIKELY, _KEPT = 0.002, 0.25
+"""Chance below which a row of first tokens, all right or all wrong, says that times have changed; and what then counts
+of what was known."""
 _STRENGTH = 6.0
 """Trials that the knowledge of the pool is worth to a session, and the position before to a position."""
 
@@ -23,15 +26,23 @@ class Acceptance:
         self._counts = Counts(half_life)
         self._first = first
         self._strength = strength
+        self._row = (True, 1.0)
 
     def note(self, proposed: int, accepted: int, now: float) -> None:
-        """A verdict on a block."""
+        """A verdict on a block of at least one token."""
+        self._watch(accepted > 0, now)
         seen = min(proposed, accepted + 1)
         self._counts.add([float(place < accepted) for place in range(seen)], [1.0] * seen, now)
 
-    def trials(self, now: float) -> float:
-        """Blocks that count now."""
-        return self._counts.trials(0, now)
+    def _watch(self, right: bool, now: float) -> None:
+        """A row of equal first tokens that was hardly to be expected: what was known counts little from now on."""
+        chance = self._counts.share(0, self._first, self._strength, now)
+        before, likelihood = self._row
+        likelihood = (likelihood if before is right else 1.0) * (chance if right else 1 - chance)
+        if likelihood < _UNLIKELY:
+            self._counts.weaken(_KEPT)
+            likelihood = 1.0
+        self._row = (right, likelihood)
 
     def chances(self, count: int, now: float) -> list[float]:
         """Chances at ``count`` positions; what is unknown is taken to be like the position before."""

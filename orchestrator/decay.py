@@ -2,6 +2,7 @@
 
 _SETTLED = 2.0
 _FAR = 2.0
+_ONE = 1.0 + 1e-9
 
 
 class Level:
@@ -22,7 +23,7 @@ class Level:
         self._most = most
         self._weight = 0.0
         self._at = 0.0
-        self._aside: float | None = None
+        self._aside = (0.0, 0.0)
 
     @property
     def counted(self) -> float:
@@ -34,17 +35,25 @@ class Level:
         return float(self._weight * 0.5 ** ((now - self._at) / self._half_life))
 
     def note(self, value: float, now: float, weight: float = 1.0) -> None:
-        """A measurement."""
+        """A measurement; ``weight`` below 1 where several are of one event."""
         kept = self.weight(now)
         if kept >= _SETTLED and self._far(value):
-            other, self._aside = self._aside, value
-            if other is None or (other > self.value) is not (value > self.value):
+            value, weight = self._put_aside(value, weight)
+            if weight <= _ONE:
                 return
-            self.value, kept = other, 1.0
-        self._aside = None
+            kept = 0.0
+        self._aside = (0.0, 0.0)
         kept = min(kept, self._most - weight)
         self.value = (self.value * kept + value * weight) / (kept + weight)
         self._weight, self._at = kept + weight, now
+
+    def _put_aside(self, value: float, weight: float) -> tuple[float, float]:
+        """The mean and the weight of what was measured far off on this side in a row."""
+        mean, before = self._aside
+        if before and (mean > self.value) is (value > self.value):
+            value, weight = (mean * before + value * weight) / (before + weight), before + weight
+        self._aside = (value, weight)
+        return self._aside
 
     def _far(self, value: float) -> bool:
         return not self.value / _FAR <= value <= self.value * _FAR
@@ -80,6 +89,11 @@ class Counts:
         for place, (hit, trial) in enumerate(zip(hits, trials)):
             self._hits[place] += hit
             self._trials[place] += trial
+
+    def weaken(self, factor: float) -> None:
+        """Let everything so far count that much less."""
+        self._hits = [count * factor for count in self._hits]
+        self._trials = [count * factor for count in self._trials]
 
     def share(self, place: int, prior: float, strength: float, now: float) -> float:
         """Hits over trials, drawn to ``prior`` as if that were ``strength`` trials."""

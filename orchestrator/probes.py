@@ -29,8 +29,9 @@ class Probes:
         self._expected = 0.0
         self._free_s = 0.0
 
-    def block(self, terms: Terms, alone: Option) -> Option | None:
-        """A small block of the draft model, where that can be paid for; the first of a pool has one token."""
+    def block(self, terms: Terms, alone: Option, emitted: int) -> Option | None:
+        """A small block of the draft model, where that can be paid for; the first of a pool has one token. The answer
+        has ``emitted`` so many tokens by now."""
         pool, situation = self._pool, terms.situation
         known = situation.sessions == 1 or pool.plain_known(situation.sessions)
         if not (known and situation.draft_available and terms.longest):
@@ -39,7 +40,7 @@ class Probes:
         option = max((serial(terms, k) for k in counts), key=lambda option: option.rate)
         expected = option.tokens - 1
         reading = pool.timings.reading_s(situation.draft_behind, terms.costs, pool.now)
-        free = min(reading, _FREE_READING * situation.draft_behind * alone.seconds)
+        free = min(reading, _FREE_READING * min(emitted, situation.draft_behind) * alone.seconds)
         took = _round_s(terms.costs, option.draft_tokens) + reading - free
         if not pool.budget.allows(max(_LEAST_PRICE, took / alone.seconds - 1 - expected), pool.now):
             return None

@@ -10,6 +10,10 @@ Way = tuple[Kind, int]
 """A kind of round and its number of draft tokens."""
 _REVIEW = 2.0
 _SETTLE = 3.0
+_PROVEN = 128.0
+"""Tokens that a way must last to be no failure."""
+_PAUSE, _LONGEST_PAUSE = 64.0, 1024.0
+"""Tokens before speculation that failed at a load is tried again; twice as long each time."""
 
 
 class Regimes:
@@ -17,6 +21,7 @@ class Regimes:
 
     def __init__(self) -> None:
         self._ways: dict[int, Way] = {}
+        self._pauses: dict[int, tuple[float, float]] = {}
         self._changed = self._reviewed = self._look_until = -1e9
         self.run_tokens = 1
         """Tokens of the plain runs asked for at present: so long do answers take to follow."""
@@ -30,15 +35,20 @@ class Regimes:
         return now - self._reviewed >= _REVIEW
 
     def review(self, sessions: int, way: Way, now: float) -> None:
-        """What is best was weighed. A new regime is given the time to show itself, but not to go on losing."""
+        """What is best was weighed. A new way is given the time to show itself, but not to go on losing; one that
+        failed is not tried again soon."""
         self._reviewed = now
+        load, present = sessions.bit_length(), self.way(sessions)[0]
+        pause, until = self._pauses.get(load, (_PAUSE, now))
         early = now - self._changed < _SETTLE + self.run_tokens + _REVIEW
-        present = self.way(sessions)[0]
-        if early and way[0] not in (PLAIN, present):
+        if way[0] not in (PLAIN, present) and (early or (present == PLAIN and now < until)):
             return
+        if way[0] == PLAIN != present:
+            failed = now - self._changed < _PROVEN
+            self._pauses[load] = (min(_LONGEST_PAUSE, 2 * pause) if failed else _PAUSE, now + pause)
         if way[0] != present:
             self._changed = now
-        self._ways[sessions.bit_length()] = way
+        self._ways[load] = way
 
     def look(self, tokens: float, now: float) -> None:
         """All do plain rounds for a while, to see what they cost now."""

@@ -44,13 +44,14 @@ class MeasuredRounds:
         return [*keys, ((kind, load, k), _SHORT)] if kind[1] else keys
 
     def note(self, kind: Kind, k: int, sessions: int, took: float, predicted: float, now: float) -> None:
-        """A round that took so many seconds where the formula said ``predicted``."""
-        load = sessions.bit_length()
+        """A round that took so many seconds where the formula said ``predicted``. Rounds of all sessions share their
+        passes: together they count as one."""
+        load, weight = sessions.bit_length(), 1 / sessions
         for key, half_life in self._wider(kind, k, load):
-            self._ratios.setdefault(key, Level(half_life)).note(took / predicted, now)
+            self._ratios.setdefault(key, Level(half_life)).note(took / predicted, now, weight)
         levels = self._seconds.setdefault((kind, k, load), (Level(_SHORT), Level(_SHORT)))
         for level, value in zip(levels, (took, sessions)):
-            level.note(value, now)
+            level.note(value, now, weight)
 
     def hint(self, kind: Kind, sessions: int, ratio: float, now: float) -> None:
         """A round in other company than is asked about took so much longer than its formula."""

@@ -21,7 +21,8 @@ from orchestrator.probes import Probes
 
 _COPY_GAIN = 1.05
 _KEEP_ROUNDS = 5
-_SURPRISE = 3.0
+_SURPRISE, _MISSES = 3.0, 2
+"""Times the expected seconds of a round, and blocks in a row without an accepted token, after which it weighs anew."""
 _FIRST_RUN, _SHORT_RUN = 7, 3
 _COPIED_LATELY = 32
 
@@ -57,6 +58,7 @@ class Controller:
         self._base = Option(Drafter.NONE, 0, 1.0, 1.0)
         self._estimates = Estimates()
         self._fresh = 0
+        self._misses = 0
         self._shy = False
         self._emitted = 0
         self._copied_at = -_COPIED_LATELY
@@ -83,8 +85,12 @@ class Controller:
         self._pool.budget.earn(seen.emitted)
         if seen.plan.probe and seen.plan.drafter is Drafter.MODEL:
             self._probes.came_back(seen)
-        if seen.proposed and seen.propose_s + seen.verify_s > _SURPRISE * self._base.seconds:
-            self._fresh, self._shy = 0, True
+        if seen.proposed:
+            self._misses = 0 if seen.accepted else self._misses + 1
+            if self._misses >= _MISSES:
+                self._fresh = 0
+            if seen.propose_s + seen.verify_s > _SURPRISE * self._base.seconds:
+                self._fresh, self._shy = 0, True
 
     def _fixed(self) -> Plan:
         """As many as the request says, one after another. Without a draft nothing runs on: it may be back soon."""
@@ -131,7 +137,7 @@ class Controller:
         if self._situation.prepared:
             return self._block_plan(self._prepared(terms))
         if self._base.drafter is Drafter.NONE:
-            probe = self._probes.block(terms, alone)
+            probe = self._probes.block(terms, alone, self._emitted)
             return self._block_plan(probe, probe=True) if probe else self._plain_plan(self._run_length())
         if self._probes.look_at_plain(self._base, alone, self._situation.sessions):
             return self._plain_plan(_SHORT_RUN, probe=True)

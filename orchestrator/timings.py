@@ -99,17 +99,16 @@ class Timings:
 
     def note_target(self, seen: Observation, now: float) -> None:
         """A round at the target."""
-        self._noted += 1
         if seen.target_passes == 1 and seen.target_batch_rows and seen.target_forward_s > 0:
             self._target.note(seen.target_batch_rows, seen.target_forward_s, now)
         if not seen.follows:
             trip = seen.verify_s - seen.target_forward_s - seen.target_queue_s
             self._rtt_target.note(max(trip, 1e-5), now)
+        self._noted += 1
 
     def note_draft(self, seen: Observation, behind: int, now: float, by_itself: bool) -> None:
         """A round with the draft model, which had ``behind`` tokens to read for it; unless ``by_itself``, its passes
         held those of others too."""
-        self._noted += 1
         if seen.draft_passes:
             if by_itself:
                 self._note_passes(seen, behind, now)
@@ -117,16 +116,17 @@ class Timings:
             self._rtt_draft.note(max(trip, 1e-5), now)
         elif not seen.proposed:
             self._note_failure(seen, now)
+        self._noted += 1
 
     def _note_passes(self, seen: Observation, behind: int, now: float) -> None:
         """A proposal's passes; those that read a long text tell of that, and little of the rest."""
         rows, each = max(1, seen.draft_batch_rows), seen.draft_forward_s / seen.draft_passes
         costs = self.costs(1, now)
-        if each > _JUMP * costs.draft_s(rows):
-            self._curves = None
         if behind <= CAUGHT_UP:
             self._draft.note(rows, each, now)
             self._explain(now)
+            if each > _JUMP * costs.draft_s(rows):
+                self._curves = None
         elif self.draft_known:
             self._note_reading(behind, seen.draft_forward_s - max(1, seen.proposed) * costs.draft_s(rows), now)
         else:
@@ -146,7 +146,7 @@ class Timings:
 
     def _note_failure(self, seen: Observation, now: float) -> None:
         """Asked, and nothing came: that time is what such a token costs, if it is longer than usual."""
-        self._curves = None
         each = seen.propose_s / max(1, seen.plan.draft_tokens)
         if each > self.costs(1, now).draft_s(1):
             self._draft.note(1, each, now)
+            self._curves = None

@@ -299,8 +299,8 @@ class Simulation:
                 hit = None
                 if looking is not None:
                     seen = time.now
-                    for ready in list(looking.done):
-                        yield ready
+                    if looking.done:
+                        yield looking.done[-1]
                     waited = time.now - seen
                     hit = self._hit(plan, accepted, good(place + accepted), next_best[place + accepted])
                 prepared = k if hit else 0

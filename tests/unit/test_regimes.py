@@ -1,0 +1,51 @@
+"""Several answers go one way: it is measured when all have come over to it, and is given up at once when it loses."""
+
+from orchestrator.plans import Drafter
+from orchestrator.regimes import Regimes
+from orchestrator.rounds import PLAIN
+
+SERIAL, AHEAD = (Drafter.MODEL, False), (Drafter.MODEL, True)
+
+
+def regime(now: float = 0.0) -> Regimes:
+    made = Regimes()
+    made.review(4, (SERIAL, 2), now)
+    return made
+
+
+def test_it_begins_with_the_target_alone_at_every_load() -> None:
+    made = regime()
+    assert made.way(4) == made.way(7) == (SERIAL, 2)
+    assert made.way(8) == made.way(1) == (PLAIN, 0)
+
+
+def test_rounds_count_when_all_have_come_over() -> None:
+    made = regime()
+    made.run_tokens = 16
+    assert not made.settled(SERIAL, 4, 10.0), "others are still in the runs they asked for"
+    assert made.settled(SERIAL, 4, 20.0)
+    assert not made.settled(AHEAD, 4, 20.0)
+    assert made.settled(AHEAD, 1, 0.0), "one answer is all answers"
+
+
+def test_a_new_way_has_time_to_show_itself_but_not_to_go_on_losing() -> None:
+    made = regime()
+    assert not made.due(1.0)
+    assert made.due(3.0)
+    made.review(4, (AHEAD, 2), 3.0)
+    assert made.way(4) == (SERIAL, 2)
+    made.review(4, (SERIAL, 5), 5.0)
+    assert made.way(4) == (SERIAL, 5), "another length is no other way"
+    made.review(4, (PLAIN, 0), 6.0)
+    assert made.way(4) == (PLAIN, 0)
+
+
+def test_a_look_at_the_target_alone_is_measured_and_ends() -> None:
+    made = regime()
+    made.look(8.0, 100.0)
+    assert made.looking(107.0)
+    assert not made.settled(PLAIN, 4, 102.0)
+    assert made.settled(PLAIN, 4, 105.0)
+    assert not made.looking(108.0)
+    assert not made.settled(SERIAL, 4, 109.0)
+    assert made.settled(SERIAL, 4, 113.0)

@@ -35,7 +35,7 @@ class Sizes:
     peer_divisor: int
     round_trips_ms: tuple[float, ...]
     acceptances: tuple[float, ...]
-    sessions: tuple[int, ...]
+    sessions: Rounds
     synthetic_rounds: int
     synthetic_tokens: int
 
@@ -48,7 +48,7 @@ FULL = Sizes(
     peer_divisor=2,
     round_trips_ms=(0, 1, 5, 10, 20, 50),
     acceptances=(0.3, 0.5, 0.65, 0.8, 0.9, 0.95),
-    sessions=(1, 4, 16, 64),
+    sessions={1: 1, 4: 2, 16: 2, 64: 1},
     synthetic_rounds=2,
     synthetic_tokens=128,
 )
@@ -60,7 +60,7 @@ QUICK = Sizes(
     peer_divisor=8,
     round_trips_ms=(0, 10, 50),
     acceptances=(0.3, 0.8, 0.95),
-    sessions=(1, 16),
+    sessions={1: 1, 16: 1},
     synthetic_rounds=1,
     synthetic_tokens=64,
 )

@@ -31,7 +31,6 @@ CROWDED_TARGET_MS = "1:20,32:22,64:26,128:40,256:75"
 CROWDED_DRAFT_MS = "1:2,64:3,256:8"
 """Passes that take longer the more rows they have, as where many sessions share a device."""
 _CROWDED_LENGTHS = (1, 2, 4, 6)
-_CROWDED_DIVISOR = 2
 _ANY = "requests"
 
 
@@ -77,8 +76,9 @@ class _Bench:
     sizes: plan.Sizes
     tokenizer: Tokenizer
 
-    def traffic(self, divisor: int = 1) -> TrafficClass:
-        return TrafficClass("synthetic", SHORT, self.sizes.synthetic_tokens // divisor)
+    @property
+    def traffic(self) -> TrafficClass:
+        return TrafficClass("synthetic", SHORT, self.sizes.synthetic_tokens)
 
     @asynccontextmanager
     async def site(self, target: str, draft: str) -> AsyncGenerator[Site, None]:
@@ -86,7 +86,7 @@ class _Bench:
         async with site(target, self.folder, seats, self.logs, "synthetic") as ready:
             yield ready
 
-    async def point(self, target: str, draft: str, lengths: Sequence[int], rounds: plan.Rounds, divisor: int) -> Run:
+    async def point(self, target: str, draft: str, lengths: Sequence[int], rounds: plan.Rounds) -> Run:
         """All ways in turns over one draft."""
         async with self.site(target, draft) as ready:
             systems = [
@@ -94,8 +94,8 @@ class _Bench:
                 *(ready.system(name, _ANY, outrider.fixed(k)) for k, name in fixed_names(lengths).items()),
                 *(ready.system(name, name, outrider.AUTO) for name in (plan.SERIAL, plan.AHEAD)),
             ]
-            traffic = self.traffic(divisor)
-            measured = await measure(systems, list(windows(rounds, (traffic,))), self.tokenizer, traffic)
+            plan_of = list(windows(rounds, (self.traffic,)))
+            measured = await measure(systems, plan_of, self.tokenizer, self.traffic)
             return Run(measured, [SystemFacts(system.name, system.settings, ()) for system in systems])
 
 
@@ -106,7 +106,7 @@ async def _by_round_trip(bench: _Bench, target: str, draft: str) -> dict[float, 
         async with Proxy(draft, Shape(delay_s=milliseconds / 2000)) as proxy:
             address = proxy.address if milliseconds else draft
             rounds = {1: bench.sizes.synthetic_rounds}
-            runs[milliseconds] = await bench.point(target, address, LENGTHS[2:], rounds, 1)
+            runs[milliseconds] = await bench.point(target, address, LENGTHS[2:], rounds)
     return runs
 
 
@@ -114,7 +114,7 @@ async def _by_acceptance(bench: _Bench, target: str, drafts: Mapping[float, str]
     runs = {}
     for acceptance, draft in drafts.items():
         say(f"acceptance {acceptance:g}")
-        runs[acceptance] = await bench.point(target, draft, LENGTHS, {1: 1}, 1)
+        runs[acceptance] = await bench.point(target, draft, LENGTHS, {1: 1})
     return runs
 
 
@@ -123,8 +123,7 @@ async def _by_sessions(bench: _Bench) -> Run:
     target = _target("crowded-target", bench.folder, bench.logs, CROWDED_TARGET_MS)
     draft = _draft("crowded-draft", bench.folder, bench.logs, ACCEPTANCE, CROWDED_DRAFT_MS)
     async with serving([target, draft]):
-        rounds = dict.fromkeys(bench.sizes.sessions, 1)
-        return await bench.point(target.address, draft.address, _CROWDED_LENGTHS, rounds, _CROWDED_DIVISOR)
+        return await bench.point(target.address, draft.address, _CROWDED_LENGTHS, bench.sizes.sessions)
 
 
 async def measure_synthetic(folder: str, sizes: plan.Sizes, logs: Path) -> SyntheticFound:

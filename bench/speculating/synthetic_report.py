@@ -1,12 +1,13 @@
 """What the synthetic pair showed, as tables, closing figures and JSON. It runs nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bench.engine_run import Run, cells_of
 from bench.report import table
 from bench.speculating import figures, plan
 from bench.speculating.synthetic import ACCEPTANCE, SyntheticFound, overlap_bound
+from bench.summaries import latency
 
 _AUTO = (plan.SERIAL, plan.AHEAD)
 BEST, BOUND = "best fixed", "perfect overlap"
@@ -17,12 +18,21 @@ def lengths(run: Run) -> list[str]:
     return [facts.name for facts in run.facts if facts.name not in (plan.OFF, *_AUTO)]
 
 
-def speeds(run: Run) -> dict[str, float]:
-    """Tokens per second of a run with one cell: the target alone, the best fixed length, AUTO."""
+def rate(run: Run, system: str) -> float:
+    """Tokens per second after the first token, of a run with one cell: the inverse of its TPOT, the median."""
     (cell,) = run.cells
-    best = figures.fastest(run, lengths(run), *cell)
-    named = {plan.OFF: plan.OFF, BEST: best} | {name: name for name in _AUTO}
-    return {label: figures.median_speed(run, name, *cell) for label, name in named.items()}
+    return 1e3 / latency(run.windows(system, *cell)).tpot_ms[0]
+
+
+def best_length(run: Run) -> str:
+    """The fastest fixed length of a run with one cell."""
+    return max(lengths(run), key=lambda name: rate(run, name))
+
+
+def speeds(run: Run) -> dict[str, float]:
+    """``rate`` of the target alone, the best fixed length, and AUTO."""
+    named = {plan.OFF: plan.OFF, BEST: best_length(run)} | {name: name for name in _AUTO}
+    return {label: rate(run, name) for label, name in named.items()}
 
 
 def chosen(run: Run, system: str, sessions: int) -> float:
@@ -37,9 +47,8 @@ def sweep_table(name: str, runs: Mapping[float, Run], bounds: Mapping[float, flo
     for point, run in runs.items():
         found = speeds(run) | {BOUND: bounds[point]}
         ratios = [f"{found[plan.AHEAD] / found[other]:.2f}x" for other in (plan.OFF, BEST, plan.SERIAL, BOUND)]
-        best = figures.fastest(run, lengths(run), *run.cells[0])
         length = f"{chosen(run, plan.AHEAD, 1):.1f}"
-        rows.append([f"{point:g}", *(f"{one:.1f}" for one in found.values()), best, length, *ratios])
+        rows.append([f"{point:g}", *(f"{one:.1f}" for one in found.values()), best_length(run), length, *ratios])
     columns = [f"{one}, tokens/s" for one in (plan.OFF, BEST, *_AUTO, BOUND)]
     against = [f"{plan.AHEAD} / {other}" for other in (plan.OFF, BEST, plan.SERIAL, BOUND)]
     return table([name, *columns, "best fixed", f"{plan.AHEAD}, draft tokens a round", *against], rows)
@@ -78,13 +87,14 @@ def text(found: SyntheticFound) -> str:
     return "\n\n".join(f"### {title}\n\n{body}" for title, body in parts.items())
 
 
-def _least(runs: Iterable[Run], with_lengths: bool) -> float | None:
-    """AUTO over the target alone, or over the fastest of it and the fixed lengths: the minimum over cells."""
-    return figures.least(
-        figures.against_fastest(run, plan.AHEAD, [plan.OFF, *(lengths(run) if with_lengths else [])], *cell)
-        for run in runs
-        for cell in run.cells
-    )
+def _least(found: SyntheticFound, with_lengths: bool) -> float:
+    """AUTO over the target alone, or over the fastest of it and the fixed lengths: the minimum over all points."""
+    points = [speeds(run) for run in (*found.by_round_trip.values(), *found.by_acceptance.values())]
+    ratios = [one[plan.AHEAD] / max(one[plan.OFF], one[BEST] if with_lengths else 0.0) for one in points]
+    crowd = found.by_sessions
+    others = [plan.OFF, *(lengths(crowd) if with_lengths else [])]
+    crowded = [figures.against_fastest(crowd, plan.AHEAD, others, *cell) for cell in crowd.cells]
+    return round(min(*ratios, *(one.median for one in crowded if one is not None)), 3)
 
 
 def result(found: SyntheticFound) -> dict[str, float | None]:
@@ -97,9 +107,8 @@ def result(found: SyntheticFound) -> dict[str, float | None]:
             values[f"lookahead_vs_serial_{point:g}ms"] = round(made[plan.AHEAD] / serial, 3)
             if not point:
                 values["lookahead_vs_bound_0ms"] = round(made[plan.AHEAD] / bounds_by_round_trip(found)[0.0], 3)
-    runs = [*found.by_round_trip.values(), *found.by_acceptance.values(), found.by_sessions]
-    values["synthetic_auto_vs_target_only_min"] = _least(runs, False)
-    values["synthetic_auto_vs_best_fixed_min"] = _least(runs, True)
+    values["synthetic_auto_vs_target_only_min"] = _least(found, False)
+    values["synthetic_auto_vs_best_fixed_min"] = _least(found, True)
     return values
 
 

@@ -8,7 +8,9 @@ from orchestrator.decay import Level
 _SHARE, _LEAST_SHARE = 0.01, 0.006
 """Of the tokens made, what probes may cost; less while they teach nothing."""
 _PATIENCE = 8.0
+"""Probes without news after which about a third less is spent."""
 _START, _LEAST = 4.0, 1.5
+"""Tokens that a new pool may spend at once, and that may always be saved."""
 _LOST_AFTER = 64.0
 """Tokens per session after which a probe that never came back is forgotten."""
 _SHADOW = 1.0
@@ -62,7 +64,8 @@ class Budget:
 
     def start(self, now: float) -> None:
         """A probe of the draft is out."""
-        self._usual_burden.note(max(self._burden, 1e-6), now)
+        if self._settled:
+            self._usual_burden.note(max(self._burden, 1e-6), now)
         self._out, self._since, self._burden = True, now, 0.0
 
     def burden(self, tokens: float) -> None:

@@ -8,6 +8,7 @@ from orchestrator.regimes import Way
 from orchestrator.rounds import PLAIN, Kind
 
 _CURIOUS = 1.06
+"""How much better than it looks an untried length is believed to be."""
 _STOP, _START, _CHANGE, _VENTURE = 1.01, 1.05, 1.03, 1.1
 """Gains for which it stops speculating, starts it, goes from one kind or length to another, and starts what several
 answers never tried."""

@@ -16,13 +16,14 @@ from orchestrator.timings import CAUGHT_UP, Timings
 
 Source = tuple[Drafter, int]
 """Who drafted, and the size class of the n-gram drafter's match."""
-_HALF_LIFE = 1024.0
-_COVERAGE_HALF_LIFE = 4096.0
-_NGRAM_FIRST = {2: 0.3, 3: 0.45, 4: 0.6, 5: 0.75}
-_MODEL_FIRST = 0.6
+_HALF_LIFE, _COVERAGE_HALF_LIFE = 1024.0, 4096.0
+_NGRAM_FIRST, _MODEL_FIRST = {2: 0.3, 3: 0.45, 4: 0.6, 5: 0.75}, 0.6
+"""What is believed of a first draft token before any was seen, of copies by the size class of their match."""
 _HINDERED = 1.15
+"""Times the usual time of its rows that a pass takes when looking ahead is in its way, and not by chance."""
 _SOME_ROWS = 2
 _PLAIN_ROUNDS = 4.0
+"""Tokens of the target alone after which it is known what they cost."""
 
 
 def source_of(drafter: Drafter, match: int) -> Source:

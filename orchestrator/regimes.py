@@ -9,7 +9,9 @@ from orchestrator.rounds import PLAIN, Kind
 Way = tuple[Kind, int]
 """A kind of round and its number of draft tokens."""
 _REVIEW = 2.0
+"""Tokens between two reviews."""
 _SETTLE = 3.0
+"""Tokens, beside those of the runs on their way, after which all answers have come over."""
 _PROVEN = 128.0
 """Tokens that a way must last to be no failure."""
 _PAUSE, _LONGEST_PAUSE = 64.0, 1024.0

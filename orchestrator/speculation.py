@@ -21,10 +21,13 @@ from orchestrator.probes import Probes
 
 _COPY_GAIN = 1.05
 _KEEP_ROUNDS = 5
+"""Rounds that a choice stands before everything is weighed again."""
 _SURPRISE, _MISSES = 3.0, 2
 """Times the expected seconds of a round, and blocks in a row without an accepted token, after which it weighs anew."""
 _FIRST_RUN, _SHORT_RUN = 7, 3
+"""Further plain rounds of a run that shows a new pool what they cost, and of one that something may interrupt."""
 _COPIED_LATELY = 32
+"""Tokens after a copy in which runs are short."""
 
 
 class Mode(Enum):

@@ -11,6 +11,7 @@ CAUGHT_UP = 8
 _HALF_LIFE = 256.0
 _READING_HALF_LIFE = 4096.0
 _REFRESH, _JUMP = 8, 1.5
+"""Measurements after which the curves are made anew, and times their value for which a slow draft does it at once."""
 _EXACT_ROWS = 8
 _FORGOTTEN = 0.1
 """Weight below which a size is left out of the curve, so that a bad day of one size is not believed for ever."""

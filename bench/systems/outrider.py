@@ -1,6 +1,7 @@
 """Outrider: asked over gRPC like any client does, each request with a wish for its speculation."""
 
 import os
+import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -25,13 +26,14 @@ def fixed(draft_tokens: int) -> pb.Speculation:
     return pb.Speculation(mode=pb.SPECULATION_MODE_FIXED, draft_tokens=draft_tokens)
 
 
-def _message(request: Request, speculation: pb.Speculation) -> pb.GenerateRequest:
+def _message(request: Request, speculation: pb.Speculation, tenant: str) -> pb.GenerateRequest:
     return pb.GenerateRequest(
         token_ids=pb.TokenIds(ids=request.ids),
         max_new_tokens=request.new_tokens,
         sampling=common_pb2.SamplingParams(temperature=request.temperature, seed=request.seed),
         ignore_eos=True,
         speculation=speculation,
+        tenant=tenant,
     )
 
 
@@ -49,7 +51,8 @@ def _step(delta: pb.Delta) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Outrider:
-    """A client of a running stack. Without ``services`` its processes are never halted."""
+    """A client of a running stack. Without ``services`` its processes are never halted. Each is a tenant of its own:
+    where several ask one target the same, none finds the prompt in the cache because another was there first."""
 
     services: list[Service]
     client: Client
@@ -66,7 +69,8 @@ class Outrider:
     async def answer(self, request: Request) -> Timing:
         """One ``Generate`` call; a token counts when its delta has arrived."""
         sent = time.monotonic()
-        events = self.client.generate_raw(_message(request, self.speculation))
+        tenant = re.sub("[^A-Za-z0-9]+", "-", self.name)
+        events = self.client.generate_raw(_message(request, self.speculation, tenant))
         try:
             steps = [_step(event.delta) async for event in events if event.delta.token_ids]
         except OutriderError as error:

@@ -21,11 +21,19 @@ class RowStore(KVStore):
         self.value_rows = self._allocate(shapes, dtype, device)
         self.keys = [rows.permute(0, 2, 3, 1) for rows in self.key_rows]
         self.values = [rows.permute(0, 2, 1, 3) for rows in self.value_rows]
+        equal = len(set(shapes)) == 1
+        self._pieces = list(self.whole) if equal else [layer[None] for layer in (*self.keys, *self.values)]
 
     def write(self, layer: int, slots: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         """k and v [T, V, D] go to slots [T]: block times BLOCK_SIZE plus place in the block."""
         self.key_rows[layer].flatten(0, 1).index_copy_(0, slots, k)
         self.value_rows[layer].flatten(0, 1).index_copy_(0, slots, v)
+
+    def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Copy whole blocks (from, to), of all layers that lie in one piece at once."""
+        for source, target in copies:
+            for piece in self._pieces:
+                piece[:, target].copy_(piece[:, source])
 
     def clear(self, blocks: torch.Tensor) -> None:
         """Zeros into blocks in every layer.
@@ -33,5 +41,5 @@ class RowStore(KVStore):
         Kernels that mask keys out multiply them by zero, and zero times what a failed pass of an earlier owner left
         there may be not a number.
         """
-        for cache in (*self.key_rows, *self.value_rows):
-            cache.index_fill_(0, blocks, 0)
+        for piece in self._pieces:
+            piece.index_fill_(1, blocks, 0)

@@ -1,5 +1,6 @@
 """The cache of rows is the cache of blocks that everybody knows, in another order of memory, and one block more."""
 
+import pytest
 import torch
 
 from outrider.inference.accelerator.row_store import RowStore
@@ -7,10 +8,11 @@ from outrider.inference.kv_store import BLOCK_SIZE, KVStore, LayerShape
 from tests.unit.attention_cases import CPU
 
 LAYERS = [LayerShape(2, 8), LayerShape(1, 4, window=16)]
+EQUAL = [LayerShape(2, 8)] * 3
 
 
-def filled(seed: int) -> RowStore:
-    store = RowStore(LAYERS, 4, torch.float32, CPU)
+def filled(seed: int, layers: list[LayerShape] = LAYERS) -> RowStore:
+    store = RowStore(layers, 4, torch.float32, CPU)
     for tensor in (*store.key_rows, *store.value_rows):
         tensor.copy_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)))
     return store
@@ -32,8 +34,10 @@ def test_rows_are_written_to_their_slots_and_seen_in_their_blocks() -> None:
     assert changed == k.numel()
 
 
-def test_a_copied_block_takes_its_rows_along_and_a_cleared_one_is_zero_in_every_layer() -> None:
-    store, before = filled(1), filled(1)
+@pytest.mark.parametrize("layers", [LAYERS, EQUAL])
+def test_a_copied_block_takes_its_rows_along_and_a_cleared_one_is_zero_in_every_layer(layers: list[LayerShape]) -> None:
+    """Layers in one piece, and layers of their own."""
+    store, before = filled(1, layers), filled(1, layers)
     store.copy_blocks([(0, 2)])
     store.clear(torch.tensor([1, 1]))
     for ours, old in zip((*store.keys, *store.values), (*before.keys, *before.values), strict=True):

@@ -14,10 +14,6 @@ _STOP, _START, _CHANGE, _VENTURE = 1.01, 1.05, 1.03, 1.1
 answers never tried."""
 
 
-def _block(terms: Terms, kind: Kind, k: int) -> Option:
-    return ahead(terms, k) if kind[1] else serial(terms, k)
-
-
 def _near_best(options: list[Option]) -> set[int]:
     """Lengths of the best option and its neighbours."""
     best = max(range(len(options)), key=lambda index: options[index].rate)
@@ -51,7 +47,8 @@ def best_way(terms: Terms, present: Way) -> Option:
     near = _near(terms, k) if k else set()
     options = [serial(terms, count) for count in lengths(terms.longest)]
     if terms.situation.look_ahead_available:
-        options += [ahead(terms, count) for count in sorted(_near_best(options) | (near if kind[1] else set()))]
+        counts = sorted(_near_best(options) | (near if kind[1] else set()))
+        options += [option for count in counts if (option := ahead(terms, count)) is not None]
 
     def worth(option: Option) -> float:
         curious = option.kind == kind and option.draft_tokens in near and _untried(terms, option)
@@ -73,10 +70,10 @@ def best_length(terms: Terms, way: Way) -> Option:
     if kind[0] is Drafter.NONE:
         return alone
     k = min(length, terms.longest)
-    every = (
-        _near_best([serial(terms, count) for count in lengths(terms.longest)]) if kind[1] else lengths(terms.longest)
-    )
-    options = {count: _block(terms, kind, count) for count in {*every, k}}
+    options = {count: serial(terms, count) for count in {*lengths(terms.longest), k}}
+    if kind[1]:
+        near = _near_best(list(options.values())) | {k}
+        options = {count: ahead(terms, count) or options[count] for count in near}
     best = max(options.values(), key=lambda option: option.rate)
     if alone.rate > _STOP * best.rate:
         return alone

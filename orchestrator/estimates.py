@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from orchestrator.acceptance import Acceptance
 from orchestrator.budget import Budget
-from orchestrator.coverage import Coverage
+from orchestrator.hits import Hits
 from orchestrator.plans import Drafter, Observation, Situation
 from orchestrator.regimes import Regimes
 from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s
@@ -16,7 +16,7 @@ from orchestrator.timings import CAUGHT_UP, Timings
 
 Source = tuple[Drafter, int]
 """Who drafted, and the size class of the n-gram drafter's match."""
-_HALF_LIFE, _COVERAGE_HALF_LIFE = 1024.0, 4096.0
+_HALF_LIFE = 1024.0
 _NGRAM_FIRST, _MODEL_FIRST = {2: 0.3, 3: 0.45, 4: 0.6, 5: 0.75}, 0.6
 """What is believed of a first draft token before any was seen, of copies by the size class of their match."""
 _HINDERED = 1.15
@@ -39,7 +39,7 @@ class PoolEstimates:
         """Tokens per session since the beginning."""
         self.timings = Timings()
         self.rounds = MeasuredRounds()
-        self.coverage = Coverage(_COVERAGE_HALF_LIFE)
+        self.hits = Hits()
         self.budget = Budget()
         self.regimes = Regimes()
         self._acceptance: dict[Source, Acceptance] = {}
@@ -59,8 +59,8 @@ class PoolEstimates:
         if seen.proposed:
             source = source_of(seen.plan.drafter, situation.ngram_match)
             self.acceptance(source).note(seen.proposed, seen.accepted, self.now)
-        if seen.hit is not None and seen.accepted < seen.proposed:
-            self.coverage.note(seen.plan.fanout[seen.accepted], seen.hit, self.now)
+        if seen.hit is not None:
+            self.hits.note(seen.proposed, situation.sessions, seen.plan.covered, seen.hit, self.now)
         if not (first or delayed) and self._as_planned(seen, situation):
             self._note_round(seen, situation)
 
@@ -104,11 +104,11 @@ class PoolEstimates:
         plan, sessions, costs = seen.plan, situation.sessions, self.timings.costs(situation.sessions, self.now)
         if self.regimes.settled(plan.kind, sessions, self.now):
             took = seen.propose_s + seen.verify_s
-            if plan.look_ahead and not situation.prepared:
-                took -= seen.propose_s  # the formula of looking ahead is that of what runs side by side
+            if plan.look_ahead:
+                took = seen.verify_s  # its formula is that of the verdict; misses are counted apart
             if plan.drafter is Drafter.NONE and not seen.follows:
                 took -= costs.rtt_target_s
-            predicted = formula_s(plan.kind, seen.proposed, costs, sum(plan.fanout))
+            predicted = formula_s(plan.kind, seen.proposed, costs)
             self.rounds.note(plan.kind, seen.proposed, sessions, max(took, 1e-6), predicted, self.now)
         elif plan.look_ahead:
             slower = seen.target_forward_s / costs.target_s(seen.target_batch_rows)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from orchestrator.estimates import PoolEstimates
 from orchestrator.plans import Drafter, Estimates, Situation
 from orchestrator.rounds import PLAIN, Kind, formula_s
-from outrider.outcomes import hit_rate, ranked, spread
+from outrider.outcomes import USUAL_COVERAGE, hit_rate, ranked, spread
 from outrider.throughput import Costs, expected_tokens
 
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
-_OUTCOMES = (2, 4, 8, 16)
+_OUTCOMES = (16, 8, 4, 2)
+_MOST_HITS = 0.98
 _SHOWN = 8
 
 
@@ -27,6 +28,7 @@ class Option:
     tokens: float
     seconds: float
     fanout: tuple[int, ...] = ()
+    covered: float = 0.0
     hit_rate: float = 0.0
 
     @property
@@ -59,12 +61,12 @@ class Terms:
         """Most draft tokens that a block may have."""
         return max(0, min(self.situation.max_draft_tokens, self.situation.remaining - 1))
 
-    def seconds(self, kind: Kind, k: int, outcomes: int = 0) -> float:
+    def seconds(self, kind: Kind, k: int) -> float:
         """Of such a round, as measured or else by the formula."""
 
         def formula(sessions: int) -> float:
             costs = self.costs if sessions == self.costs.sessions else replace(self.costs, sessions=sessions)
-            return formula_s(kind, k, costs, outcomes)
+            return formula_s(kind, k, costs)
 
         return self.pool.rounds.seconds(kind, k, self.costs.sessions, formula, self.pool.now)
 
@@ -92,18 +94,19 @@ def serial(terms: Terms, k: int) -> Option:
     return Option(Drafter.MODEL, k, tokens, terms.seconds((Drafter.MODEL, False), k) + terms.reading_s(tokens))
 
 
-def ahead(terms: Terms, k: int) -> Option:
-    """The draft prepares the next block meanwhile, for as many outcomes as pay."""
-    tokens = expected_tokens(terms.acceptance, k)
-    outcomes = ranked(terms.chances[: k + 1], terms.pool.coverage.curve(terms.pool.now), max(_OUTCOMES))
-    again, reading = terms.costs.propose_s(k), terms.reading_s(tokens)
-    options = []
-    for count in _OUTCOMES:
-        likeliest = outcomes[:count]
-        hits = hit_rate(likeliest)
-        seconds = terms.seconds((Drafter.MODEL, True), k, count) + (1 - hits) * again + reading
-        options.append(Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), hits))
-    return max(options, key=lambda option: option.rate)
+def ahead(terms: Terms, k: int) -> Option | None:
+    """The draft prepares the next block meanwhile, for as many outcomes as it can in the time of the verdict. None
+    where it cannot even for few: what comes later is not waited for."""
+    pool, costs, sessions = terms.pool, terms.costs, terms.costs.sessions
+    tokens, verdict = expected_tokens(terms.acceptance, k), terms.seconds((Drafter.MODEL, True), k)
+    room = next((count for count in _OUTCOMES if costs.prepare_s(k, count) <= verdict), 0)
+    if not room:
+        return None
+    likeliest = ranked(terms.chances[: k + 1], USUAL_COVERAGE, room)
+    covered = hit_rate(likeliest)
+    hits = min(_MOST_HITS, covered * pool.hits.multiple(k, sessions, pool.now))
+    seconds = verdict + (1 - hits) * costs.propose_s(k) + terms.reading_s(tokens)
+    return Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), covered, hits)
 
 
 def copied(terms: Terms, k: int, acceptance: tuple[float, ...]) -> Option:

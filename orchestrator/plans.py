@@ -64,6 +64,8 @@ class Plan:
     """Whether the draft prepares the next block while this one is verified."""
     fanout: tuple[int, ...] = ()
     """Outcomes to prepare for each number of accepted tokens, 0 to ``draft_tokens``."""
+    covered: float = 0.0
+    """Chance that the outcome is among them, by the draft's ranks alone."""
     run: int = 0
     """Further plain rounds to ask for at once; 0 when a block is sent."""
     probe: bool = False

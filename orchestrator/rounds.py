@@ -13,15 +13,13 @@ _LONG, _SHORT = 4096.0, 256.0
 _STRENGTH, _ARM_STRENGTH = 2.0, 3.0
 
 
-def formula_s(kind: Kind, k: int, costs: Costs, outcomes: int = 0) -> float:
-    """A plain round of a run; a verdict on copies; proposal and verdict; looking ahead, what runs side by side."""
+def formula_s(kind: Kind, k: int, costs: Costs) -> float:
+    """A plain round of a run; proposal and verdict; of copies and of looking ahead, the verdict."""
     drafter, ahead = kind
     if drafter is Drafter.NONE:
         return costs.plain_s()
-    if drafter is Drafter.NGRAM:
+    if ahead or drafter is Drafter.NGRAM:
         return costs.verify_s(k)
-    if ahead:
-        return max(costs.verify_s(k), costs.prepare_s(k, outcomes))
     return costs.propose_s(k) + costs.verify_s(k)
 
 
@@ -29,8 +27,8 @@ class MeasuredRounds:
     """Owner of what rounds took.
 
     Of just this plan and load it keeps seconds, which stay true when the costs in the formula are measured anew in
-    other company; of looking ahead, whose time follows the outcomes prepared, the ratio to the formula. Behind them
-    stand ratios of this kind at this load, and of this kind.
+    other company; of looking ahead, in whose company the costs are not measured, the ratio to the formula. Behind
+    them stand ratios of this kind at this load, and of this kind.
     """
 
     def __init__(self) -> None:

@@ -109,7 +109,15 @@ class Controller:
 
     def _block_plan(self, option: Option, probe: bool = False) -> Plan:
         drafter, looks_ahead = option.kind
-        return Plan(drafter, option.draft_tokens, looks_ahead, option.fanout, probe=probe, estimates=self._estimates)
+        return Plan(
+            drafter,
+            option.draft_tokens,
+            looks_ahead,
+            option.fanout,
+            option.covered,
+            probe=probe,
+            estimates=self._estimates,
+        )
 
     def _holds(self) -> bool:
         """Whether the last choice stands for this round without weighing everything again."""
@@ -183,7 +191,7 @@ class Controller:
         k = min(self._situation.prepared, terms.longest)
         if k == self._base.draft_tokens:
             return self._base
-        return ahead(terms, k) if k and self._base.fanout else serial(terms, k)
+        return (ahead(terms, k) if self._base.fanout else None) or serial(terms, k)
 
     def _careful(self, terms: Terms) -> Option:
         """The choice; but after a round that took far too long, a single token to see whether the draft got slow."""

@@ -113,8 +113,9 @@ class Timings:
         if seen.draft_passes:
             if by_itself:
                 self._note_passes(seen, behind, now)
-            trip = seen.propose_s - seen.draft_forward_s - seen.draft_queue_s
-            self._rtt_draft.note(max(trip, 1e-5), now)
+            if not seen.plan.look_ahead:  # else it also waits for the pass that it interrupts
+                trip = seen.propose_s - seen.draft_forward_s - seen.draft_queue_s
+                self._rtt_draft.note(max(trip, 1e-5), now)
         elif not seen.proposed:
             self._note_failure(seen, now)
         self._noted += 1

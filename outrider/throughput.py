@@ -8,7 +8,7 @@ After Leviathan et al. (arXiv 2211.17192) for a round one after another, and arX
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Seconds = Callable[[int], float]
 
@@ -72,13 +72,14 @@ def serial(costs: Costs, acceptance: Sequence[float], k: int) -> float:
 
 
 def look_ahead(costs: Costs, acceptance: Sequence[float], k: int, hit_rate: float, outcomes: int) -> float:
-    """Tokens/s of preparing the next block while one is verified:
-    E(k) / (max(verify(k), prepare(k, outcomes)) + (1 - hit_rate) propose(k)).
+    """Tokens/s of preparing the next block while one is verified: E(k) / (verify(k) + (1 - hit_rate) propose(k)).
 
-    ``hit_rate`` is the chance that one of the ``outcomes`` prepared is the one that comes.
+    ``hit_rate`` is the chance that one of the ``outcomes`` prepared is the one that comes. What is not ready when the
+    verdict comes is not waited for: then this is ``serial``.
     """
-    busy = max(costs.verify_s(k), costs.prepare_s(k, outcomes))
-    return expected_tokens(acceptance, k) / (busy + (1 - hit_rate) * costs.propose_s(k))
+    in_time = costs.prepare_s(k, outcomes) <= costs.verify_s(k)
+    again = 1 - hit_rate if in_time else 1.0
+    return expected_tokens(acceptance, k) / (costs.verify_s(k) + again * costs.propose_s(k))
 
 
 def serial_break_even_s(costs: Costs, acceptance: Sequence[float], k: int) -> float:
@@ -91,12 +92,13 @@ def serial_break_even_s(costs: Costs, acceptance: Sequence[float], k: int) -> fl
 
 
 def look_ahead_break_even_s(costs: Costs, acceptance: Sequence[float], k: int, hit_rate: float, outcomes: int) -> float:
-    """The same for ``look_ahead``: E(k) target(S) = r + max(verify, prepare) + (1 - hit_rate) (r + k draft(S)), the
-    two without their round trips."""
-    draft, sessions = costs.draft_s, costs.sessions
-    busy = max(costs.target_s(sessions * (1 + k)), draft(sessions) + k * draft(sessions * outcomes))
-    again = (1 - hit_rate) * k * draft(sessions)
-    return (expected_tokens(acceptance, k) * costs.plain_s() - busy - again) / (2 - hit_rate)
+    """The same for ``look_ahead``, prepared in time at equal round trips:
+    E(k) target(S) = r + target(S (1 + k)) + (1 - hit_rate) (r + k draft(S)); else that of ``serial``."""
+    here = replace(costs, rtt_draft_s=0.0, rtt_target_s=0.0)
+    if here.prepare_s(k, outcomes) > here.verify_s(k):
+        return serial_break_even_s(costs, acceptance, k)
+    spent = here.verify_s(k) + (1 - hit_rate) * here.propose_s(k)
+    return (expected_tokens(acceptance, k) * costs.plain_s() - spent) / (2 - hit_rate)
 
 
 def draft_replicas(costs: Costs, k: int, ahead: tuple[float, int] | None = None) -> int:

@@ -195,6 +195,14 @@ class Replica:
 
 
 @dataclass
+class LookAhead:
+    """A request to look ahead, and whether its answer has come."""
+
+    job: Job | None = None
+    here: bool = False
+
+
+@dataclass
 class Outcome:
     """What a simulation showed."""
 
@@ -239,8 +247,8 @@ class Simulation:
         right = [luck.random() for _ in range(world.tokens + world.max_draft_tokens + 2)]
         next_best = [luck.random() for _ in right]
         repeats = [luck.random() for _ in right]
-        behind, prepared, waited, unread = world.prompt, 0, 0.0, world.prompt
-        looking: Job | None = None
+        behind, prepared, unread = world.prompt, 0, world.prompt
+        looking: LookAhead | None = None
 
         def good(place: int) -> bool:
             return right[place] < world.chance(index, place)
@@ -262,12 +270,11 @@ class Simulation:
                 )
             )
             self.outcome.plans.append(plan)
-            began, k, proposal, passes = time.now - waited, plan.draft_tokens, None, 0
-            waited = 0.0
+            began, k, proposal, passes = time.now, plan.draft_tokens, None, 0
             if plan.drafter is Drafter.MODEL and not prepared:
-                if looking is not None:
-                    looking.cancelled = True
                 yield time.sleep(world.rtt_draft_s / 2)
+                if looking is not None and looking.job is not None:
+                    looking.job.cancelled = True
                 job = self.draft.ask([behind] + [1] * (k - 1))
                 passes = k
                 for signal in list(job.done):
@@ -278,7 +285,8 @@ class Simulation:
             sent = time.now
             propose_s = sent - began if k and plan.drafter is Drafter.MODEL else 0.0
             if plan.look_ahead:
-                looking = self.draft.ask([1] + [sum(plan.fanout)] * k)
+                looking = LookAhead()
+                time.spawn(self._prepare(looking, [1] + [sum(plan.fanout)] * k))
             count = plan.run + 1
             yield time.sleep(world.rtt_target_s / 2)
             ask = self.target.ask([unread + k] + [1] * plan.run)
@@ -298,11 +306,9 @@ class Simulation:
                 times.extend([time.now] * min(accepted + 1, world.tokens - len(times)))
                 hit = None
                 if looking is not None:
-                    seen = time.now
-                    if looking.done:
-                        yield looking.done[-1]
-                    waited = time.now - seen
-                    hit = self._hit(plan, accepted, good(place + accepted), next_best[place + accepted])
+                    hit = looking.here and self._hit(
+                        plan, accepted, good(place + accepted), next_best[place + accepted]
+                    )
                 prepared = k if hit else 0
                 behind = 1 if plan.drafter is Drafter.MODEL else behind + accepted + 1
                 controller.observe(
@@ -312,7 +318,7 @@ class Simulation:
                         accepted=accepted,
                         emitted=min(accepted + 1, world.tokens - place),
                         propose_s=propose_s,
-                        verify_s=time.now - waited - sent,
+                        verify_s=time.now - sent,
                         follows=number > 0,
                         hit=hit,
                         draft_forward_s=proposal.forward if proposal else 0.0,
@@ -328,6 +334,14 @@ class Simulation:
                 if number + 1 == count:
                     break
         self._active -= 1
+
+    def _prepare(self, looking: LookAhead, rows: list[int]) -> Process:
+        """Ask the draft to look ahead; nobody waits for what it says."""
+        yield self.time.sleep(self.world.rtt_draft_s / 2)
+        looking.job = self.draft.ask(rows)
+        yield looking.job.done[-1]
+        yield self.time.sleep(self.world.rtt_draft_s / 2)
+        looking.here = True
 
     def _hit(self, plan: Plan, accepted: int, own: bool, luck: float) -> bool:
         """Whether the outcome had been prepared."""

@@ -1,5 +1,4 @@
-"""Outcomes to prepare for: the likeliest come first, their chances are those of the model that is simulated, and the
-learned coverage follows what was seen."""
+"""Outcomes to prepare for: the likeliest come first, and their chances are those of the model that is simulated."""
 
 import random
 from itertools import pairwise
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.coverage import Coverage
 from outrider.outcomes import MOST_EACH, USUAL_COVERAGE, hit_rate, ranked, spread
 
 CHANCES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=9)
@@ -52,14 +50,3 @@ def test_hit_rates_are_those_of_a_simulation() -> None:
             continue
         hits += luck.random() < USUAL_COVERAGE[max(0, candidates - (accepted == 3))]
     assert hits / 20_000 == pytest.approx(hit_rate(outcomes), abs=0.015)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_coverage_is_learned_from_any_number_of_candidates(share: float) -> None:
-    coverage, luck = Coverage(half_life=1e9), random.Random(5)
-    assert coverage.curve(0.0)[4] == pytest.approx(USUAL_COVERAGE[4])
-    for _ in range(2000):
-        coverage.note(4, luck.random() < share * USUAL_COVERAGE[4], 0.0)
-    assert coverage.curve(0.0)[1] == pytest.approx(share * USUAL_COVERAGE[1], abs=0.06)
-    coverage.note(0, False, 0.0)
-    assert coverage.curve(0.0)[0] == 0.0

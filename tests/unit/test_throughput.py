@@ -45,9 +45,9 @@ def test_rates_by_hand() -> None:
     assert serial(COSTS, ACCEPTANCE, 2) == pytest.approx(2.44 / (0.005 + 0.004 + 0.001 + 0.022))
     assert serial(COSTS, ACCEPTANCE, 0) == off(COSTS)
     assert look_ahead(COSTS, ACCEPTANCE, 2, 0.75, 4) == pytest.approx(2.44 / (0.023 + 0.25 * 0.009))
-    assert look_ahead(COSTS, ACCEPTANCE, 10, 1.0, 4) == pytest.approx(2.952 / 0.031), "the verdict takes longest"
+    assert look_ahead(COSTS, ACCEPTANCE, 3, 1.0, 4) == pytest.approx(2.952 / 0.024), "only the verdict is left"
     slow = Costs(lambda rows: 0.01, COSTS.target_s)
-    assert look_ahead(slow, ACCEPTANCE, 3, 1.0, 4) == pytest.approx(2.952 / 0.04), "the draft takes longest"
+    assert look_ahead(slow, ACCEPTANCE, 3, 1.0, 4) == serial(slow, ACCEPTANCE, 3), "always too late"
 
 
 def test_passes_hold_the_rows_of_all_sessions() -> None:

@@ -73,7 +73,7 @@ def numbers(plain: Sequence[float], rounds: Sequence[Seen], most: int) -> Number
     rtt_draft, draft = line(proposals)
     start, slope = line(verdicts)
     rtt_target = max(0.0, start + slope - alone)  # what one row would take as a round of its own, less its pass
-    points, least = [(1, alone * 1000)], alone
+    points, least = [(1, round(alone * 1000, 3))], alone
     for rows, seconds in verdicts:
         least = max(least, seconds - rtt_target)
         points.append((rows, round(least * 1000, 3)))

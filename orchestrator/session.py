@@ -61,6 +61,7 @@ class Generation:
     totals: Totals = field(default_factory=Totals)
     _plan: Plan = field(default_factory=Plan)
     _others: int = 1
+    _away: bool = False
     _last_verdict: float = 0.0
 
     async def rounds(self) -> AsyncGenerator[Round, None]:
@@ -76,6 +77,8 @@ class Generation:
         follows = self.target.coming > 0  # then the target goes on by itself, as planned
         if not follows:
             self._plan = self.policy.decide(self._situation())
+        if self._away and self.answer.remaining > 1:  # the last token is the target's own anyway
+            self.drafting.missing()
         guess = Guess() if follows else await self.drafting.guess(self._plan, number, span)
         began = self._last_verdict if follows else time.perf_counter()
         self.drafting.look_ahead(self._plan, number, guess.tokens, span)
@@ -105,8 +108,7 @@ class Generation:
         """What the controller decides by."""
         drafting, most = self.drafting, min(self.limits.max_draft_tokens, self.answer.remaining - 1)
         available = drafting.draft.available
-        if most > 0 and self.limits.draft_expected and not available:
-            drafting.missing()
+        self._away = self.limits.max_draft_tokens > 0 and self.limits.draft_expected and not available
         match = drafting.match(most) if most > 0 else NO_MATCH
         return Situation(
             remaining=self.answer.remaining,

@@ -88,10 +88,14 @@ class Session:
     def keys_after(self, tokens: Sequence[int]) -> list[bytes]:
         """Keys of the blocks that ``tokens`` would fill and that another session may have filled already.
 
-        Only from a block's border on, only whole blocks, and never the last token: its logits are wanted.
+        Only from a block's border on, only whole blocks, and never the last token: its logits are wanted. What is
+        cached before them is no guess any more, a claim goes on from it, so its blocks get their keys first.
         """
         size = self.table.block_size
-        return [] if len(self.log) % size else list(keys_of(self.last_key, tokens[:-1], size))
+        if len(self.log) % size or len(tokens) <= size:
+            return []
+        self.offer(len(self.log))
+        return list(keys_of(self.last_key, tokens[:-1], size))
 
     def note_shared(self, tokens: Sequence[int], keys: Sequence[bytes]) -> int:
         """The table has adopted blocks of these keys, which hold the first of ``tokens``; returns how many."""

@@ -3,6 +3,7 @@
 import pytest
 
 from outrider.inference.kv_cache import BlockPool
+from outrider.inference.prefix_cache import keys_of
 from outrider.inference.sessions import Session, SessionStore
 from outrider.inference.stream import Stream
 
@@ -166,6 +167,24 @@ def test_a_stream_that_has_been_silent_for_long_runs_only_while_it_has_a_round()
     assert not session.running(since=6.0)
     session.busy = True
     assert session.running(since=6.0)
+
+
+def test_a_guess_that_filled_a_block_and_was_claimed_since_counts_in_the_keys_behind_it() -> None:
+    """Accepted draft tokens are offered late: what follows them must not be looked up as if they were not there."""
+    store = store_with(blocks=16)
+    other = obtain(store, "b", 0.0)
+    fill(other, 8)
+    other.offer(8)
+    session = obtain(store, "a", 1.0)
+    fill(session, 4)
+    session.truncate(2)
+    grow(session, 7, 7)  # a block that was never offered
+    assert share(session, [0, 1, 2, 3, 4]) == 0, "the other's first block does not belong behind it"
+    grow(session, 0, 1, 2, 3)
+    session.offer(8)
+    assert session.keys == list(keys_of(session.root, session.log.tokens, BLOCK))
+    third = obtain(store, "c", 2.0)
+    assert share(third, [0, 1, 7, 7, 0, 1, 2, 3, 9]) == 8
 
 
 def tree(store: SessionStore, name: str, count: int, *lengths: int) -> tuple[Session, list[Session]]:

@@ -32,6 +32,8 @@ class KVStore:
         shapes = [(num_blocks, s.kv_heads, s.head_dim, BLOCK_SIZE) for s in layers]
         self.keys = self._allocate(shapes, dtype, device)
         self.values = self._allocate([(n, v, b, d) for n, v, d, b in shapes], dtype, device)
+        parts = self.whole if len(set(shapes)) == 1 else [layer[None] for layer in (*self.keys, *self.values)]
+        self._stacks = list(parts)  # [layers, N, ...]: few copies per block, however many layers
 
     @staticmethod
     def _allocate(shapes: Sequence[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> list[torch.Tensor]:
@@ -47,9 +49,9 @@ class KVStore:
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy whole blocks (from, to) in every layer."""
-        for source, target in copies:
-            for cache in (*self.keys, *self.values):
-                cache[target].copy_(cache[source])
+        for stack in self._stacks:
+            for source, target in copies:
+                stack[:, target].copy_(stack[:, source])
 
 
 def _joined(layers: Sequence[torch.Tensor]) -> torch.Tensor:

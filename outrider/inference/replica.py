@@ -14,16 +14,16 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from outrider import telemetry
-from outrider.config import DraftConfig, ReplicaConfig
+from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference.accelerator.start import kernels_for
 from outrider.inference.admission import AdmissionLimits
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine, EngineOptions, PassRecord
+from outrider.inference.head import head_ids
 from outrider.inference.invariance import calibrate
 from outrider.inference.locate import model_folder
 from outrider.inference.model import DTYPES, ModelOptions, ModelRunner
@@ -103,23 +103,6 @@ def _pass_tracer(span_name: str) -> Any:
     return observe
 
 
-def _head_ids(config: ReplicaConfig) -> tuple[int, ...] | None:
-    """Tokens that the head is cut to. Raises ValueError for a file that holds none."""
-    path = config.draft_vocab if isinstance(config, DraftConfig) else ""
-    if not path:
-        return None
-    refusal = f"OUTRIDER_DRAFT_VOCAB={path!r}: must be a .npy file with a list of token ids"
-    try:
-        ids = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(refusal) from error
-    if not isinstance(ids, np.ndarray) or ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-        raise ValueError(refusal)
-    if len(ids) == 0 or ids.min() < 0:
-        raise ValueError(refusal)
-    return tuple(int(token) for token in np.unique(ids))
-
-
 def _load(config: ReplicaConfig) -> tuple[Runner, ReplicaFacts]:
     """What runs the passes, and its handshake."""
     return load_synthetic(config) if config.engine == "synthetic" else _load_model(config)
@@ -132,7 +115,7 @@ def _load_model(config: ReplicaConfig) -> tuple[ModelRunner, ReplicaFacts]:
     folder = model_folder(config.model)
     options = ModelOptions(
         folder, config.dtype, config.device, config.kv_bytes, config.trust_remote_code, config.compile, threads,
-        _head_ids(config), kernels_for(config.row_invariant, DTYPES[config.dtype], torch.device(config.device)),
+        head_ids(config, folder), kernels_for(config.row_invariant, DTYPES[config.dtype], torch.device(config.device)),
     )  # fmt: skip
     runner = ModelRunner(options)
     facts = describe(runner, Tokenizer.load(folder), calibrate(runner), config)

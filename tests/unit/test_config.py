@@ -137,4 +137,4 @@ def test_a_draft_has_every_setting_of_a_replica_and_its_vocabulary() -> None:
     draft, target = load(DraftConfig, given), load(ReplicaConfig, given)
     assert (draft.draft_vocab, draft.threads) == ("ids.npy", 2)
     assert target == ReplicaConfig("folder", threads=2)
-    assert load(DraftConfig, MODEL).draft_vocab == ""
+    assert load(DraftConfig, MODEL).draft_vocab == "auto"

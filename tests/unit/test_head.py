@@ -7,18 +7,23 @@ import numpy as np
 import pytest
 
 from outrider.config import DraftConfig, ReplicaConfig
-from outrider.inference.replica import _head_ids
+from outrider.inference.head import head_ids
 
 
 def test_a_head_is_cut_to_the_tokens_of_the_file_once_each_in_order(tmp_path: Path) -> None:
     file = tmp_path / "ids.npy"
     np.save(file, np.array([7, 3, 7, 0], np.uint16))
-    assert _head_ids(DraftConfig("m", draft_vocab=str(file))) == (0, 3, 7)
+    assert head_ids(DraftConfig("m", draft_vocab=str(file)), "m") == (0, 3, 7)
 
 
-def test_without_a_file_the_head_stays_whole() -> None:
-    assert _head_ids(DraftConfig("m")) is None
-    assert _head_ids(ReplicaConfig("m")) is None
+def test_a_folder_may_bring_its_own_file(tmp_path: Path) -> None:
+    """Which a draft takes unless it is told otherwise, and a target never."""
+    folder = str(tmp_path)
+    assert head_ids(DraftConfig("m"), folder) is None
+    np.save(tmp_path / "draft_vocab.npy", np.array([2, 1]))
+    assert head_ids(DraftConfig("m"), folder) == (1, 2)
+    assert head_ids(DraftConfig("m", draft_vocab="none"), folder) is None
+    assert head_ids(ReplicaConfig("m"), folder) is None
 
 
 @pytest.mark.parametrize(
@@ -29,8 +34,8 @@ def test_without_a_file_the_head_stays_whole() -> None:
 def test_a_file_that_is_no_list_of_ids_is_refused_with_its_name(tmp_path: Path, content: Any) -> None:
     file = tmp_path / "ids.npy"
     np.save(file, content)
-    with pytest.raises(ValueError, match=r"OUTRIDER_DRAFT_VOCAB=.*ids\.npy.*: must be a .npy file"):
-        _head_ids(DraftConfig("m", draft_vocab=str(file)))
+    with pytest.raises(ValueError, match=r"OUTRIDER_DRAFT_VOCAB=.*ids\.npy.*: must be auto, none or a .npy file"):
+        head_ids(DraftConfig("m", draft_vocab=str(file)), "m")
 
 
 def test_a_file_of_another_kind_is_refused_with_its_name(tmp_path: Path) -> None:
@@ -38,11 +43,11 @@ def test_a_file_of_another_kind_is_refused_with_its_name(tmp_path: Path) -> None
     file = tmp_path / "ids.npz"
     np.savez(file, ids=np.array([1, 2]))
     with pytest.raises(ValueError, match=r"OUTRIDER_DRAFT_VOCAB=.*ids\.npz"):
-        _head_ids(DraftConfig("m", draft_vocab=str(file)))
+        head_ids(DraftConfig("m", draft_vocab=str(file)), "m")
     file = tmp_path / "ids.txt"
     for content in (b"1 2 3", b""):
         file.write_bytes(content)
         with pytest.raises(ValueError, match=r"OUTRIDER_DRAFT_VOCAB=.*ids\.txt"):
-            _head_ids(DraftConfig("m", draft_vocab=str(file)))
+            head_ids(DraftConfig("m", draft_vocab=str(file)), "m")
     with pytest.raises(OSError, match=r"none\.npy"):
-        _head_ids(DraftConfig("m", draft_vocab=str(tmp_path / "none.npy")))
+        head_ids(DraftConfig("m", draft_vocab=str(tmp_path / "none.npy")), "m")

@@ -10,8 +10,8 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.clients import DraftStream, TargetStream, draft_facts, release_target, target_facts
-from orchestrator.round_stream import StreamOptions
 from orchestrator.peers import Proposal, Verdict
+from orchestrator.round_stream import StreamOptions
 from outrider import wire
 from outrider.errors import InvalidArgument, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.sampling import SamplingParams

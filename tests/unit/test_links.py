@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.links import DraftLink, TargetLink
-from orchestrator.pools import Member, State
 from orchestrator.peers import Proposal, Verdict
+from orchestrator.pools import Member, State
 from outrider.errors import (
     DeadlineExceeded,
     InvalidArgument,

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 import torch
 
+from draft_service.drafter import Propose
+from draft_service.look_ahead import LookAhead
 from outrider.errors import InvalidArgument, Unavailable
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine
 from outrider.inference.packed import PackedPass
 from outrider.inference.program import Done, More
 from outrider.inference.stream import Stream
-from tests.unit.scripted import ScriptedRunner, Steps, claim_of, continuation, next_token
+from outrider.sampling import SamplingParams
+from tests.unit.scripted import VOCAB, ScriptedRunner, Steps, claim_of, continuation, next_token
 
 PROMPT = (3, 1, 4, 1, 5)
 FOR_EVER = 150
@@ -237,6 +240,34 @@ async def test_a_session_that_waits_for_room_starts_when_the_stream_in_its_way_e
         batcher.end(first)
         assert (await asyncio.wait_for(waiting, 10)).result == [next_token([2] * 12)]
         assert engine.sessions.get("a") is None
+
+
+async def test_a_look_ahead_that_nobody_waits_for_leaves_its_work_until_the_stream_ends() -> None:
+    """Cancelling stops it after the pass that runs; the branch that the next round names goes on, the rest is freed."""
+    runner = Watched()
+    params = SamplingParams()
+    async with started(runner) as (batcher, engine):
+        stream = Stream()
+
+        async def look_ahead() -> None:
+            program = LookAhead(params, (7,), (0, 2), FOR_EVER, VOCAB, limit=200)
+            await batcher.run("a", claim_of(PROMPT), program, stream=stream, optional=True)
+
+        waiting = asyncio.create_task(look_ahead())
+        await until(lambda: len(runner.passes) > 4)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        await until(lambda: engine.idle)
+        branches = await batcher.call(engine.sessions.branches)
+        path = branches[0].log.tokens[: len(PROMPT) + 2]
+        outcome = await batcher.run("a", claim_of(path, len(PROMPT)), Propose(params, 2, VOCAB), stream=stream)
+        assert outcome.result == tuple(continuation(path, 2))
+        assert outcome.timings.passes == 0
+        await batcher.run("a", claim_of(PROMPT), LookAhead(params, (), (2,), 2, VOCAB, 200), None, stream, True)
+        assert len(await batcher.call(engine.sessions.branches)) == 2
+        batcher.end(stream)
+        assert await batcher.call(engine.sessions.branches) == []
+    assert len(runner.passes) < FOR_EVER
 
 
 async def test_ending_a_stream_of_a_closed_batcher_is_nothing() -> None:

@@ -96,11 +96,13 @@ class Controller:
                 self._fresh, self._shy = 0, True
 
     def _fixed(self) -> Plan:
-        """As many as the request says, one after another. Without a draft nothing runs on: it may be back soon."""
+        """As many as the request says, one after another; copies while there is no draft. Nothing runs on: one may be
+        back soon, or something to copy come."""
         k = max(0, min(self._speculation.draft_tokens, self._situation.remaining - 1))
-        if k == 0 or not self._situation.draft_available:
-            return self._plain_plan(0)
-        return Plan(Drafter.MODEL, k)
+        if k and self._situation.draft_available:
+            return Plan(Drafter.MODEL, k)
+        copied = min(k, self._situation.ngram_tokens)
+        return Plan(Drafter.NGRAM, copied) if copied else self._plain_plan(0)
 
     def _plain_plan(self, run: int, probe: bool = False) -> Plan:
         run = max(0, min(run, self._max_run, self._situation.remaining - 1))

@@ -274,6 +274,15 @@ def test_fixed_without_a_draft_asks_for_one_token_at_a_time() -> None:
     assert plan == Plan()
 
 
+def test_fixed_copies_from_the_text_while_there_is_no_draft() -> None:
+    """No more than asked for, and nothing once the draft is back."""
+    away = Situation(100, draft_available=False, ngram_tokens=9, ngram_match=4)
+    controller = Controller(Speculation(Mode.FIXED, 7), PoolEstimates())
+    assert controller.decide(away) == Plan(Drafter.NGRAM, 7)
+    assert controller.decide(replace(away, ngram_tokens=2)) == Plan(Drafter.NGRAM, 2)
+    assert controller.decide(replace(away, draft_available=True)) == Plan(Drafter.MODEL, 7)
+
+
 @pytest.mark.parametrize("remaining", range(1, 12))
 def test_auto_never_asks_for_more_than_remains(remaining: int) -> None:
     pool = PoolEstimates()

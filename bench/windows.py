@@ -40,9 +40,8 @@ class Window:
         ]
 
 
-def windows(rounds: Mapping[int, int], classes: Sequence[TrafficClass]) -> Iterator[Window]:
-    """Windows of a run. ``rounds`` says how many rounds each number of sessions gets."""
-    serial = 0
+def windows(rounds: Mapping[int, int], classes: Sequence[TrafficClass], serial: int = 0) -> Iterator[Window]:
+    """Windows of a run, with serials after ``serial``. ``rounds`` says how many each number of sessions gets."""
     for sessions, count in rounds.items():
         for round_number in range(count):
             for index, traffic in enumerate(classes):

@@ -65,6 +65,12 @@ def least(ratios: Iterable[Ratio | None]) -> float | None:
     return min((round(one.median, 3) for one in ratios if one is not None), default=None)
 
 
+def mean(ratios: Iterable[Ratio | None]) -> float | None:
+    """Geometric mean of the medians."""
+    medians = [one.median for one in ratios if one is not None]
+    return round(statistics.geometric_mean(medians), 3) if medians else None
+
+
 def rate_after(timing: Timing, rounds: int) -> float:
     """Tokens per second of an answer behind its first rounds, or behind all but its last."""
     count = min(rounds, len(timing.steps) - 1)

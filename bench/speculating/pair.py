@@ -6,7 +6,7 @@ each of its variants, and learns from nothing but its own answers.
 
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ from bench.speculating.sizes import Sizes, measure_sizes
 from bench.systems import outrider
 from bench.systems.outrider import Outrider
 from bench.systems.site import Seat, Site, replica, serving, site
-from bench.traffic import CLASSES, TrafficClass
+from bench.traffic import CLASSES, COPYING, TrafficClass
 from bench.turns import measure, say
-from bench.windows import Measured, windows
+from bench.windows import Window, windows
 from outrider.cli.stack import Service
 from outrider.tokenizer import Tokenizer
 
@@ -28,6 +28,8 @@ TARGET_VARIABLES = {"OUTRIDER_KV_BYTES": "1GiB", "OUTRIDER_COMPILE": "on"}
 DRAFT_VARIABLES = TARGET_VARIABLES | {"OUTRIDER_KV_BYTES": "256MiB"}
 SETTINGS = ", ".join(f"{key}={value}" for key, value in TARGET_VARIABLES.items())
 _ANY = "requests"
+_MISFIT_SERIAL = 800
+"""Far from the windows of the default draft: prompts of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,12 @@ def _seats(replicas: _Replicas) -> list[Seat]:
     ]
 
 
-def _fixed_systems(ready: Site) -> list[Outrider]:
-    blocks = [ready.system(name, _ANY, outrider.fixed(k)) for k, name in plan.FIXED.items()]
-    return [ready.system(plan.OFF, _ANY, outrider.OFF), *blocks, ready.system(plan.AGAIN, _ANY, outrider.OFF)]
+def _alone(ready: Site, name: str = plan.OFF) -> Outrider:
+    return ready.system(name, _ANY, outrider.OFF)
+
+
+def _blocks(ready: Site, lengths: Iterable[int]) -> list[Outrider]:
+    return [ready.system(plan.FIXED[k], _ANY, outrider.fixed(k)) for k in lengths]
 
 
 def _auto(ready: Site, *names: str) -> list[Outrider]:
@@ -86,12 +91,11 @@ def _auto(ready: Site, *names: str) -> list[Outrider]:
 
 async def _run(
     systems: Sequence[Outrider],
-    rounds: plan.Rounds,
-    classes: Sequence[TrafficClass],
+    wanted: Sequence[Window],
     tokenizer: Tokenizer,
     rehearsal: TrafficClass | None,
 ) -> Run:
-    measured: list[Measured] = await measure(systems, list(windows(rounds, classes)), tokenizer, rehearsal)
+    measured = await measure(systems, wanted, tokenizer, rehearsal)
     return Run(measured, [SystemFacts(system.name, system.settings, ()) for system in systems])
 
 
@@ -107,15 +111,16 @@ async def _ready(target: str, draft: str, logs: Path) -> AsyncGenerator[tuple[_R
 
 async def measure_pair(target: str, draft: str, sizes: plan.Sizes, logs: Path) -> PairFound:
     """The part. Raises BenchError."""
-    tokenizer, long, rehearsal = Tokenizer.load(target), CLASSES[1], CLASSES[2]
+    tokenizer, (_, long, rehearsal, _) = Tokenizer.load(target), CLASSES
     async with _ready(target, draft, logs) as (replicas, ready):
         say("a draft that has learned nothing, and one that is slow")
-        unfit = [ready.system(plan.OFF, _ANY, outrider.OFF), *_auto(ready, plan.RANDOM, plan.SLOW)]
-        misfits = await _run(unfit, sizes.misfits, (long,), tokenizer, None)
-        fit = [*_fixed_systems(ready), *_auto(ready, plan.SERIAL, plan.AHEAD)]
+        unfit = [_alone(ready), *_auto(ready, plan.RANDOM, plan.SLOW)]
+        misfits = await _run(unfit, list(windows(sizes.misfits, (long,), _MISFIT_SERIAL)), tokenizer, None)
         say("the default draft")
-        everyday = await _run(fit, sizes.pair, plan.everyday(sizes.divisor), tokenizer, rehearsal)
-        fit += _auto(ready, plan.COPIES)
-        copying = await _run(fit, sizes.pair, plan.copying(sizes.divisor), tokenizer, None)
+        autos = _auto(ready, plan.SERIAL, plan.AHEAD)
+        every = [_alone(ready), *_blocks(ready, plan.FIXED), _alone(ready, plan.AGAIN), *autos]
+        everyday = await _run(every, sizes.pair.windows(CLASSES), tokenizer, rehearsal)
+        some = [_alone(ready), *_blocks(ready, (2, 4)), *_auto(ready, plan.AHEAD, plan.COPIES)]
+        copying = await _run(some, sizes.pair.windows((COPYING,)), tokenizer, None)
         counted = await measure_sizes(replicas.target.address, replicas.draft.address, target, logs)
     return PairFound(everyday, copying, misfits, counted)

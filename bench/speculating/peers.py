@@ -19,8 +19,8 @@ from bench.systems.outrider import Outrider
 from bench.systems.site import Seat, replica, serving, site
 from bench.systems.transformers import ASSISTED, LOOKUP, Transformers, transformers
 from bench.systems.vllm import documented, vllm
+from bench.traffic import CLASSES, COPYING
 from bench.turns import Starting, facts_of, loaded, measure, say
-from bench.windows import windows
 from outrider.tokenizer import Tokenizer
 
 _KV_GIB = 1
@@ -92,7 +92,6 @@ async def measure_peers(target: str, draft: str, sizes: plan.Sizes, logs: Path) 
         _vllm(plan.VLLM, target, logs, missing, None),
         _ours(target, draft, logs),
     ]
-    classes = plan.everyday(sizes.peer_divisor) + plan.copying(sizes.peer_divisor)
     async with loaded(starting) as systems:
-        measured = await measure(systems, list(windows(sizes.peers, classes)), Tokenizer.load(target))
+        measured = await measure(systems, sizes.peers.windows((*CLASSES, COPYING)), Tokenizer.load(target))
         return PeersFound(Run(measured, [facts_of(system) for system in systems]), missing)

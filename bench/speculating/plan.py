@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.traffic import CLASSES, COPYING, TrafficClass, shortened, warmer
+from bench.traffic import TrafficClass, shortened, warmer
+from bench.windows import Window, windows
 
 OFF = "target only"
 AGAIN = "target only again"
@@ -22,17 +23,34 @@ SETTLED_ROUNDS = 10
 
 Rounds = Mapping[int, int]
 """Rounds of each number of sessions."""
+_SERIALS_APART = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How often each number of sessions is measured, and what answers are shortened by there."""
+
+    rounds: Rounds
+    divisors: Mapping[int, int]
+
+    def windows(self, classes: tuple[TrafficClass, ...]) -> list[Window]:
+        """All cells: each class at each temperature and number of sessions. No prompt comes twice."""
+        return [
+            window
+            for index, (sessions, count) in enumerate(self.rounds.items())
+            for window in windows(
+                {sessions: count}, at_temperatures(classes, self.divisors[sessions]), index * _SERIALS_APART
+            )
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured. Divisors shorten answers."""
+    """How much is measured."""
 
-    pair: Rounds
-    peers: Rounds
+    pair: Load
+    peers: Load
     misfits: Rounds
-    divisor: int
-    peer_divisor: int
     round_trips_ms: tuple[float, ...]
     acceptances: tuple[float, ...]
     sessions: Rounds
@@ -41,11 +59,9 @@ class Sizes:
 
 
 FULL = Sizes(
-    pair={1: 4, 4: 2, 16: 1},
-    peers={1: 1, 4: 1, 16: 1},
+    pair=Load({1: 2, 4: 1, 16: 1}, {1: 1, 4: 2, 16: 2}),
+    peers=Load({1: 1, 4: 1, 16: 1}, {1: 2, 4: 4, 16: 4}),
     misfits={1: 3, 4: 2},
-    divisor=1,
-    peer_divisor=2,
     round_trips_ms=(0, 1, 5, 10, 20, 50),
     acceptances=(0.3, 0.5, 0.65, 0.8, 0.9, 0.95),
     sessions={1: 1, 4: 2, 16: 2, 64: 1},
@@ -53,11 +69,9 @@ FULL = Sizes(
     synthetic_tokens=128,
 )
 QUICK = Sizes(
-    pair={1: 1, 4: 1, 16: 1},
-    peers={1: 1, 4: 1, 16: 1},
+    pair=Load({1: 1, 4: 1}, {1: 2, 4: 4}),
+    peers=Load({1: 1}, {1: 4}),
     misfits={1: 1, 4: 1},
-    divisor=4,
-    peer_divisor=8,
     round_trips_ms=(0, 10, 50),
     acceptances=(0.3, 0.8, 0.95),
     sessions={1: 1, 16: 1},
@@ -69,13 +83,3 @@ QUICK = Sizes(
 def at_temperatures(classes: tuple[TrafficClass, ...], divisor: int) -> tuple[TrafficClass, ...]:
     """Each class, shortened, at each temperature."""
     return tuple(warmer(one, temperature) for one in shortened(classes, divisor) for temperature in TEMPERATURES)
-
-
-def everyday(divisor: int) -> tuple[TrafficClass, ...]:
-    """The four classes at each temperature."""
-    return at_temperatures(CLASSES, divisor)
-
-
-def copying(divisor: int) -> tuple[TrafficClass, ...]:
-    """Copying at each temperature."""
-    return at_temperatures((COPYING,), divisor)

@@ -21,7 +21,7 @@ from bench.traffic_texts import SHORT
 from bench.turns import measure, say
 from bench.windows import windows
 from outrider.cli.stack import Service
-from outrider.throughput import Costs, even_acceptance, look_ahead
+from outrider.throughput import Costs, even_acceptance, expected_tokens
 from outrider.tokenizer import Tokenizer
 
 TARGET_S, DRAFT_S = 0.02, 0.002
@@ -49,10 +49,11 @@ def fixed_names(lengths: Sequence[int] = LENGTHS) -> dict[int, str]:
 
 
 def overlap_bound(acceptance: float, round_trip_s: float, most: int = 16) -> float:
-    """Tokens per second of a look-ahead that always hits and needs a single branch, at the best length: the formula
-    of ``outrider/throughput.py``."""
+    """Tokens per second when every outcome is prepared for and preparing one costs what it costs alone, at the best
+    length: E(k) / max(verify(k), prepare(k, 1)), in the terms of ``outrider/throughput.py``."""
     costs = Costs(lambda rows: DRAFT_S, lambda rows: TARGET_S, rtt_draft_s=round_trip_s)
-    return max(look_ahead(costs, even_acceptance(acceptance, k), k, 1.0, 1) for k in range(1, most + 1))
+    chances = even_acceptance(acceptance, most)
+    return max(expected_tokens(chances, k) / max(costs.verify_s(k), costs.prepare_s(k, 1)) for k in range(1, most + 1))
 
 
 def _variables(pass_ms: str, **more: str) -> dict[str, str]:

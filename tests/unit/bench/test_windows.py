@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.speculating.plan import Load
 from bench.traffic import CLASSES, prompt_ids, shortened, warmer
 from bench.windows import rotated, windows
 from tests.unit.bench.measured import CODE, LONG
@@ -78,3 +79,12 @@ def test_a_quick_run_asks_the_same_for_less() -> None:
 def test_a_class_at_another_temperature_says_so() -> None:
     assert warmer(CODE, 0.8).name == "code, 0.8"
     assert warmer(CODE, 0.0).name == "code, 0"
+
+
+def test_numbers_of_sessions_of_a_load_have_prompts_and_lengths_of_their_own() -> None:
+    plan = Load({1: 2, 4: 1}, {1: 1, 4: 10}).windows((CODE, LONG))
+    counted = Counter((one.sessions, one.traffic.name, one.traffic.new_tokens) for one in plan)
+    assert counted[(1, "code, 0", 11)] == counted[(1, "long answer, 0.8", 21)] == 2
+    assert counted[(4, "code, 0.8", 1)] == 1
+    prompts = [request.ids for one in plan for request in one.requests(LETTERS)]
+    assert len(set(prompts)) == len(prompts)

@@ -47,6 +47,7 @@ class Drafting:
     _match: Match = NO_MATCH
     _ready: tuple[int, ...] = ()
     _asking: asyncio.Task[None] | None = None
+    _looked: bool = False
 
     @property
     def ready(self) -> int:
@@ -78,6 +79,8 @@ class Drafting:
 
     async def _ask(self, count: int, number: int, span: Span) -> Guess:
         began = time.perf_counter()
+        if self._asking is not None:  # one message at a time; its own time is bounded
+            await self._asking
         try:
             proposal = await resending(
                 self.view, self.log, lambda claim: self.draft.propose(number, claim, count, span)
@@ -90,11 +93,18 @@ class Drafting:
 
     def look_ahead(self, plan: Plan, number: int, block: tuple[int, ...], span: Span) -> None:
         """Have the next block prepared while this one is verified. It waits for nothing."""
-        if plan.look_ahead and len(plan.fanout) == len(block) + 1 and self.draft.available:
+        wanted = plan.look_ahead and len(plan.fanout) == len(block) + 1
+        self._looked = wanted and self._free and self.draft.available
+        if self._looked:
             asked = self.draft.look_ahead(
                 number, self.view.claim(self.log), block, plan.fanout, max(1, plan.draft_tokens), span
             )
             self._asking = asyncio.create_task(self._send(asked, span))
+
+    @property
+    def _free(self) -> bool:
+        """Whether no request is on its way out."""
+        return self._asking is None or self._asking.done()
 
     async def _send(self, asked: Coroutine[Any, Any, None], span: Span) -> None:
         try:
@@ -108,12 +118,15 @@ class Drafting:
         if self._copies is not None:
             self._copies.extend(emitted)
 
-    async def collect(self, accepted: int, next_token: int, span: Span) -> bool | None:
-        """Take up the block that was prepared for this outcome. Whether there was one; None without a look-ahead."""
-        asking, self._asking = self._asking, None
-        if asking is None:
+    def collect(self, accepted: int, next_token: int, span: Span) -> bool | None:
+        """Take up the block that was prepared for this outcome. Whether there was one; None without a look-ahead.
+
+        A request that is still on its way out is late: a draft that hangs holds up nothing.
+        """
+        if not self._looked:
             return None
-        await asking
+        if not self._free:
+            return False
         try:
             prepared = self.draft.prepared()
         except OutriderError as error:

@@ -85,7 +85,7 @@ class Generation:
         verdict = await self._verify(number, guess.tokens, span)
         self._last_verdict = time.perf_counter()
         emitted = self._commit(guess, verdict)
-        hit = await self.drafting.collect(verdict.num_accepted, verdict.next_token, span)
+        hit = self.drafting.collect(verdict.num_accepted, verdict.next_token, span)
         self._observe(guess, verdict, len(emitted), hit, began, follows)
         done = Round(
             number=number,

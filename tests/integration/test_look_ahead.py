@@ -85,10 +85,19 @@ async def gone(server: ReplicaServer) -> None:
 
 
 @pytest.mark.parametrize("sampling", SETTINGS, ids=["greedy", "sampled"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 async def test_continuations_are_the_blocks_that_a_fresh_session_proposes(
-    server: ReplicaServer, stub: Any, sampling: dict[str, Any]
+    farm: Farm, good_draft: Path, sampling: dict[str, Any], dtype: str
 ) -> None:
     """Several rounds that hit, over block borders: each continuation, and each block that is adopted."""
+    server = await farm.replica("draft", good_draft, dtype)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        await follow_hits(draft_pb2_grpc.DraftServiceStub(channel), sampling)
+    await gone(server)
+
+
+async def follow_hits(stub: Any, sampling: dict[str, Any]) -> None:
+    """Six rounds of one session in which the verdict is one that was prepared for, and a proposal at the end."""
     caller = Caller(stub, "ahead", **sampling)
     path = list(PROMPT)
     block = list((await caller.propose(path)).block.tokens)
@@ -105,7 +114,6 @@ async def test_continuations_are_the_blocks_that_a_fresh_session_proposes(
     adopted = await caller.propose(path, len(PROMPT))
     assert (list(adopted.block.tokens), adopted.timings.passes) == (block, 0)
     await caller.close()
-    await gone(server)
 
 
 async def test_the_next_message_ends_a_look_ahead(server: ReplicaServer, stub: Any) -> None:

@@ -3,6 +3,7 @@
 Their caches are real token logs that answer claims as the replicas do, so a wrong belief shows as a wrong text.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -51,6 +52,7 @@ class FakeTarget:
     async def verify(
         self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span
     ) -> Verdict | CacheMiss:
+        await asyncio.sleep(0)  # a verdict takes time, in which a message to the draft leaves
         if self.error is not None:
             raise self.error
         if self.coming:

@@ -249,6 +249,7 @@ class Simulation:
         repeats = [luck.random() for _ in right]
         behind, prepared, unread = world.prompt, 0, world.prompt
         looking: LookAhead | None = None
+        last = 0.0
 
         def good(place: int) -> bool:
             return right[place] < world.chance(index, place)
@@ -319,6 +320,7 @@ class Simulation:
                         emitted=min(accepted + 1, world.tokens - place),
                         propose_s=propose_s,
                         verify_s=time.now - sent,
+                        cycle_s=time.now - last if last else 0.0,
                         follows=number > 0,
                         hit=hit,
                         draft_forward_s=proposal.forward if proposal else 0.0,
@@ -330,7 +332,8 @@ class Simulation:
                         target_batch_rows=timing.rows,
                     )
                 )
-                sent, place = time.now, len(times)
+                sent = last = time.now
+                place = len(times)
                 if number + 1 == count:
                     break
         self._active -= 1

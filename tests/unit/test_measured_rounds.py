@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.plans import Drafter
-from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s
+from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s, load_of
 from outrider.throughput import Costs
 
 SERIAL, AHEAD, COPY = (Drafter.MODEL, False), (Drafter.MODEL, True), (Drafter.NGRAM, False)
@@ -50,8 +50,14 @@ def test_it_fades_to_the_formula_but_a_kind_that_failed_is_remembered_longer() -
 
 
 def test_a_measured_time_moves_with_the_sessions_of_the_same_load() -> None:
-    rounds = seen(SERIAL, 2, 0.10, sessions=5)
-    assert of(rounds, SERIAL, 2, sessions=7) == pytest.approx(0.14, rel=0.05)
+    rounds = seen(SERIAL, 2, 0.12, sessions=6)
+    assert of(rounds, SERIAL, 2, sessions=9) == pytest.approx(0.18, rel=0.05)
+
+
+def test_loads_are_sessions_by_powers_of_two() -> None:
+    assert [load_of(sessions) for sessions in (1, 2, 3, 4, 5, 6, 11, 12, 15, 16, 22, 23, 64)] == [
+        *(0, 1, 2, 2, 2, 3, 3, 4, 4, 4, 4, 5, 6)
+    ]
 
 
 def test_hints_change_the_kind_and_count_as_tried() -> None:

@@ -15,7 +15,7 @@ def regime(now: float = 0.0) -> Regimes:
 
 def test_it_begins_with_the_target_alone_at_every_load() -> None:
     made = regime()
-    assert made.way(4) == made.way(7) == (SERIAL, 2)
+    assert made.way(3) == made.way(5) == (SERIAL, 2)
     assert made.way(8) == made.way(1) == (PLAIN, 0)
 
 

@@ -1,5 +1,6 @@
 """The acceptance loop gives the target's own text, whatever draft and caches do, and counts by definition."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -340,6 +341,24 @@ async def test_the_controller_hears_when_the_draft_must_not_look_ahead() -> None
     made.limits = replace(made.limits, look_ahead=False)
     await finish(made)
     assert [situation.look_ahead_available for situation in policy.asked] == [False] * len(policy.asked)
+
+
+class Hanging(FakeDraft):
+    """Never lets a request to look ahead go."""
+
+    async def look_ahead(self, *args: object) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_draft_that_hangs_on_a_look_ahead_holds_up_no_verdict() -> None:
+    """The verdict that it was sent beside is committed, and rounds that need no draft go on."""
+    made = generation(Hanging([right]), FakeTarget(), most=12, policy=Scripted([LOOKING, Plan(run=0), Plan(run=0)]))
+    rounds = made.rounds()
+    for _ in range(3):
+        done = await asyncio.wait_for(anext(rounds), 5)
+    assert done.hit is None
+    assert made.totals.look_aheads == 1
+    await rounds.aclose()
 
 
 async def test_copies_from_the_text_need_no_draft() -> None:

@@ -103,9 +103,9 @@ class PoolEstimates:
         looking ahead slows the target down: when its pass took longer than passes of its rows do otherwise."""
         plan, sessions, costs = seen.plan, situation.sessions, self.timings.costs(situation.sessions, self.now)
         if self.regimes.settled(plan.kind, sessions, self.now):
-            took = seen.propose_s + seen.verify_s
+            took = seen.took_s
             if plan.look_ahead:
-                took = seen.verify_s  # its formula is that of the verdict; misses are counted apart
+                took -= seen.propose_s  # its formula is that of the verdict; misses are counted apart
             if plan.drafter is Drafter.NONE and not seen.follows:
                 took -= costs.rtt_target_s
             predicted = formula_s(plan.kind, seen.proposed, costs)

@@ -92,6 +92,8 @@ class Observation:
     """From the round's begin until the block was there: 0 without one, or the wait for one being prepared."""
     verify_s: float
     """From the sending of the request, or in a run from the last verdict, to this verdict."""
+    cycle_s: float = 0.0
+    """From the answer's last verdict to this one, whatever was done in between; 0 where there was none."""
     follows: bool = False
     """Whether it is a further round of a run, so that no round trip is in it."""
     hit: bool | None = None
@@ -107,3 +109,8 @@ class Observation:
     target_passes: int = 1
     target_batch_rows: int = 0
     """Rows of its last pass, all sessions together."""
+
+    @property
+    def took_s(self) -> float:
+        """All the time that the round cost the answer."""
+        return self.cycle_s or self.propose_s + self.verify_s

@@ -50,7 +50,7 @@ class Probes:
 
     def came_back(self, seen: Observation) -> None:
         """The block was judged."""
-        took = seen.propose_s + seen.verify_s - self._free_s
+        took = seen.took_s - self._free_s
         loss = max(_LEAST_PRICE, took / self._plain_s - 1 - self._expected)
         self._pool.budget.settle(loss, seen.accepted - self._expected, self._pool.now)
 

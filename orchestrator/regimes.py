@@ -4,7 +4,7 @@ Answers that each did what looks best beside the others would measure mixtures, 
 With one answer it decides nothing. It does not know what is best; whoever reviews a regime says so.
 """
 
-from orchestrator.rounds import PLAIN, Kind
+from orchestrator.rounds import PLAIN, Kind, load_of
 
 Way = tuple[Kind, int]
 """A kind of round and its number of draft tokens."""
@@ -19,7 +19,7 @@ _PAUSE, _LONGEST_PAUSE = 64.0, 1024.0
 
 
 class Regimes:
-    """One way per load (a power of two of sessions); and looks at the target alone in between. Ages are in tokens."""
+    """One way per load; and looks at the target alone in between. Ages are in tokens."""
 
     def __init__(self) -> None:
         self._ways: dict[int, Way] = {}
@@ -30,7 +30,7 @@ class Regimes:
 
     def way(self, sessions: int) -> Way:
         """What is done at this load."""
-        return self._ways.get(sessions.bit_length(), (PLAIN, 0))
+        return self._ways.get(load_of(sessions), (PLAIN, 0))
 
     def due(self, now: float) -> bool:
         """Whether the regime should be weighed again."""
@@ -40,7 +40,7 @@ class Regimes:
         """What is best was weighed. A new way is given the time to show itself, but not to go on losing; one that
         failed is not tried again soon."""
         self._reviewed = now
-        load, present = sessions.bit_length(), self.way(sessions)[0]
+        load, present = load_of(sessions), self.way(sessions)[0]
         early = now - self._changed < _SETTLE + self.run_tokens + _REVIEW
         paused = now < self._pauses.get((load, way[0]), (_PAUSE, now))[1]
         if way[0] not in (PLAIN, present) and (early or paused):

@@ -1,5 +1,6 @@
 """Seconds of a round: by formula, and corrected by what such rounds took. Measurement at the same load wins."""
 
+import math
 from collections.abc import Callable
 
 from orchestrator.decay import Level
@@ -9,6 +10,13 @@ from outrider.throughput import Costs
 Kind = tuple[Drafter, bool]
 """Who drafts, and whether it looks ahead."""
 PLAIN: Kind = (Drafter.NONE, False)
+
+
+def load_of(sessions: int) -> int:
+    """The load that so many sessions are: the nearest power of two, 12 to 22 being 16."""
+    return round(math.log2(sessions))
+
+
 _LONG, _SHORT = 4096.0, 256.0
 _STRENGTH, _ARM_STRENGTH = 2.0, 3.0
 
@@ -44,7 +52,7 @@ class MeasuredRounds:
     def note(self, kind: Kind, k: int, sessions: int, took: float, predicted: float, now: float) -> None:
         """A round that took so many seconds where the formula said ``predicted``. Rounds of all sessions share their
         passes: together they count as one."""
-        load, weight = sessions.bit_length(), 1 / sessions
+        load, weight = load_of(sessions), 1 / sessions
         for key, half_life in self._wider(kind, k, load):
             self._ratios.setdefault(key, Level(half_life)).note(took / predicted, now, weight)
         levels = self._seconds.setdefault((kind, k, load), (Level(_SHORT), Level(_SHORT)))
@@ -53,12 +61,12 @@ class MeasuredRounds:
 
     def hint(self, kind: Kind, sessions: int, ratio: float, now: float) -> None:
         """A round in other company than is asked about took so much longer than its formula."""
-        for key, half_life in self._wider(kind, 0, sessions.bit_length())[:2]:
+        for key, half_life in self._wider(kind, 0, load_of(sessions))[:2]:
             self._ratios.setdefault(key, Level(half_life)).note(ratio, now)
 
     def seconds(self, kind: Kind, k: int, sessions: int, formula: Callable[[int], float], now: float) -> float:
         """Seconds of such a round. ``formula`` gives what it says for a number of sessions."""
-        load, said, ratio = sessions.bit_length(), formula(sessions), 1.0
+        load, said, ratio = load_of(sessions), formula(sessions), 1.0
         for key, _ in self._wider(kind, k, load):
             if (level := self._ratios.get(key)) is not None:
                 ratio = level.blend(ratio, _STRENGTH, now)
@@ -71,14 +79,14 @@ class MeasuredRounds:
 
     def tried(self, kind: Kind, sessions: int) -> bool:
         """Whether rounds of this kind were ever seen at this load."""
-        return (kind, sessions.bit_length()) in self._ratios
+        return (kind, load_of(sessions)) in self._ratios
 
     def seen(self, kind: Kind, k: int, sessions: int) -> float:
         """Rounds of just this plan and load that were ever seen, as far as they are counted."""
-        known = self._seconds.get((kind, k, sessions.bit_length()))
+        known = self._seconds.get((kind, k, load_of(sessions)))
         return known[0].counted if known else 0.0
 
     def weight(self, kind: Kind, k: int, sessions: int, now: float) -> float:
         """Recent rounds of just this plan and load that are known."""
-        known = self._seconds.get((kind, k, sessions.bit_length()))
+        known = self._seconds.get((kind, k, load_of(sessions)))
         return known[0].weight(now) if known else 0.0

@@ -63,6 +63,7 @@ class Generation:
     _others: int = 1
     _away: bool = False
     _last_verdict: float = 0.0
+    _cycle_s: float = 0.0
 
     async def rounds(self) -> AsyncGenerator[Round, None]:
         """Run rounds until the answer is finished."""
@@ -83,7 +84,8 @@ class Generation:
         began = self._last_verdict if follows else time.perf_counter()
         self.drafting.look_ahead(self._plan, number, guess.tokens, span)
         verdict = await self._verify(number, guess.tokens, span)
-        self._last_verdict = time.perf_counter()
+        before, self._last_verdict = self._last_verdict, time.perf_counter()
+        self._cycle_s = self._last_verdict - before if before else 0.0
         emitted = self._commit(guess, verdict)
         hit = self.drafting.collect(verdict.num_accepted, verdict.next_token, span)
         self._observe(guess, verdict, len(emitted), hit, began, follows)
@@ -154,6 +156,7 @@ class Generation:
                 emitted=emitted,
                 propose_s=guess.seconds,
                 verify_s=self._last_verdict - began,
+                cycle_s=self._cycle_s,
                 follows=follows,
                 hit=hit,
                 draft_forward_s=drafted.forward_us / 1e6,

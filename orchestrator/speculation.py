@@ -92,7 +92,7 @@ class Controller:
             self._misses = 0 if seen.accepted else self._misses + 1
             if self._misses >= _MISSES:
                 self._fresh = 0
-            if seen.propose_s + seen.verify_s > _SURPRISE * self._base.seconds:
+            if seen.took_s > _SURPRISE * self._base.seconds:
                 self._fresh, self._shy = 0, True
 
     def _fixed(self) -> Plan:

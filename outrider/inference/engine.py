@@ -186,9 +186,10 @@ class Engine:
         job.wanted = len(job.program.tail) + 1
         self._running.append(job)
         self._running.sort(key=lambda job: job.optional)
-        known = job.program.resume(job.known, job.claim.end) if isinstance(job.program, Resumable) else None
-        if known is not None:
-            self._complete(job, known)
+        if job.known and isinstance(job.program, Resumable):
+            done = job.program.resume(job.known, job.claim.end)
+            if done is not None:
+                self._complete(job, done)
 
     def _plan(self) -> list[tuple[Job, int]]:
         """Jobs of the next pass and how many rows each gets."""

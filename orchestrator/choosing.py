@@ -37,6 +37,11 @@ def _start(terms: Terms, kind: Kind) -> float:
     return _START if sessions == 1 or terms.pool.rounds.tried(kind, sessions) else _VENTURE
 
 
+def _change(terms: Terms, present: Kind, kind: Kind) -> float:
+    """Gain for which one way of speculating gives place to another: more where all answers of a load must follow."""
+    return _CHANGE if kind == present or terms.costs.sessions == 1 else _VENTURE
+
+
 def best_way(terms: Terms, present: Way) -> Option:
     """The target alone, or blocks one after another or looking ahead; lengths of the latter near the best of the former
     only, and the present one. Lengths next to the present one that were not tried lately are believed to be somewhat
@@ -60,7 +65,7 @@ def best_way(terms: Terms, present: Way) -> Option:
     now = next((option for option in options if (option.kind, option.draft_tokens) == (kind, k)), best)
     if alone.rate > _STOP * max(now.rate, best.rate):
         return alone
-    return best if worth(best) > _CHANGE * now.rate else now
+    return best if worth(best) > _change(terms, now.kind, best.kind) * now.rate else now
 
 
 def best_length(terms: Terms, way: Way) -> Option:

@@ -25,11 +25,6 @@ class Level:
         self._at = 0.0
         self._aside = (0.0, 0.0)
 
-    @property
-    def counted(self) -> float:
-        """Measurements that the mean was worth at the last of them."""
-        return self._weight
-
     def weight(self, now: float) -> float:
         """Measurements that the mean is worth now."""
         return float(self._weight * 0.5 ** ((now - self._at) / self._half_life))

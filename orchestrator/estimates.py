@@ -103,6 +103,8 @@ class PoolEstimates:
         looking ahead slows the target down: when its pass took longer than passes of its rows do otherwise."""
         plan, sessions, costs = seen.plan, situation.sessions, self.timings.costs(situation.sessions, self.now)
         if self.regimes.settled(plan.kind, sessions, self.now):
+            if plan.look_ahead and seen.draft_passes:
+                self.hits.note_again(sessions, seen.propose_s / costs.propose_s(seen.proposed), self.now)
             took = seen.took_s
             if plan.look_ahead:
                 took -= seen.propose_s  # its formula is that of the verdict; misses are counted apart

@@ -105,7 +105,8 @@ def ahead(terms: Terms, k: int) -> Option | None:
     likeliest = ranked(terms.chances[: k + 1], USUAL_COVERAGE, room)
     covered = hit_rate(likeliest)
     hits = min(_MOST_HITS, covered * pool.hits.multiple(k, sessions, pool.now))
-    seconds = verdict + (1 - hits) * costs.propose_s(k) + terms.reading_s(tokens)
+    again = costs.propose_s(k) * pool.hits.again(sessions, pool.now)
+    seconds = verdict + (1 - hits) * again + terms.reading_s(tokens)
     return Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), covered, hits)
 
 

@@ -59,6 +59,8 @@ class Probes:
         pool = self._pool
         if pool.regimes.looking(pool.now):
             return True
+        if not pool.regimes.may_look(pool.now):
+            return False
         gain = max(0.0, chosen.rate * alone.seconds - 1)
         enough = min(_ENOUGH_ROUNDS, _SURE_GAIN / max(gain, 0.01))
         price = LOOK_TOKENS * sessions * gain

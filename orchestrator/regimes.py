@@ -8,10 +8,12 @@ from orchestrator.rounds import PLAIN, Kind, load_of
 
 Way = tuple[Kind, int]
 """A kind of round and its number of draft tokens."""
-_REVIEW = 2.0
+_REVIEW = 4.0
 """Tokens between two reviews."""
 _SETTLE = 3.0
 """Tokens, beside those of the runs on their way, after which all answers have come over."""
+_BETWEEN_LOOKS = 64.0
+"""Tokens between two looks at the target alone."""
 _PROVEN = 128.0
 """Tokens that a way must last to be no failure."""
 _PAUSE, _LONGEST_PAUSE = 64.0, 1024.0
@@ -24,7 +26,7 @@ class Regimes:
     def __init__(self) -> None:
         self._ways: dict[int, Way] = {}
         self._pauses: dict[tuple[int, Kind], tuple[float, float]] = {}
-        self._changed = self._reviewed = self._look_until = -1e9
+        self._changed = self._reviewed = self._looked = self._look_until = -1e9
         self.run_tokens = 1
         """Tokens of the plain runs asked for at present: so long do answers take to follow."""
 
@@ -58,9 +60,12 @@ class Regimes:
 
     def look(self, tokens: float, now: float) -> None:
         """All do plain rounds for a while, to see what they cost now."""
-        self._look_until = now + tokens
-        self._changed = now
+        self._looked, self._look_until = now, now + tokens
         self.run_tokens = 1
+
+    def may_look(self, now: float) -> bool:
+        """Whether the last look was long enough ago."""
+        return now - self._look_until >= _BETWEEN_LOOKS
 
     def looking(self, now: float) -> bool:
         """Whether such a look goes on."""
@@ -70,7 +75,7 @@ class Regimes:
         """Whether rounds of this kind show what it costs when all do alike."""
         if sessions == 1:
             return True
-        looking = self.looking(now)
-        present = PLAIN if looking else self.way(sessions)[0]
-        since = self._changed if looking else max(self._changed, self._look_until)
-        return kind == present and now - since >= _SETTLE + self.run_tokens
+        if self.looking(now):
+            return kind == PLAIN and now - self._looked >= _SETTLE
+        since = max(self._changed, self._look_until)
+        return kind == self.way(sessions)[0] and now - since >= _SETTLE + self.run_tokens

@@ -42,6 +42,7 @@ class MeasuredRounds:
     def __init__(self) -> None:
         self._ratios: dict[tuple[object, ...], Level] = {}
         self._seconds: dict[tuple[Kind, int, int], tuple[Level, Level]] = {}
+        self._seen: dict[tuple[Kind, int, int], float] = {}
 
     @staticmethod
     def _wider(kind: Kind, k: int, load: int) -> list[tuple[tuple[object, ...], float]]:
@@ -55,6 +56,7 @@ class MeasuredRounds:
         load, weight = load_of(sessions), 1 / sessions
         for key, half_life in self._wider(kind, k, load):
             self._ratios.setdefault(key, Level(half_life)).note(took / predicted, now, weight)
+        self._seen[kind, k, load] = self._seen.get((kind, k, load), 0.0) + weight
         levels = self._seconds.setdefault((kind, k, load), (Level(_SHORT), Level(_SHORT)))
         for level, value in zip(levels, (took, sessions)):
             level.note(value, now, weight)
@@ -82,9 +84,8 @@ class MeasuredRounds:
         return (kind, load_of(sessions)) in self._ratios
 
     def seen(self, kind: Kind, k: int, sessions: int) -> float:
-        """Rounds of just this plan and load that were ever seen, as far as they are counted."""
-        known = self._seconds.get((kind, k, load_of(sessions)))
-        return known[0].counted if known else 0.0
+        """Rounds of just this plan and load that were ever seen."""
+        return self._seen.get((kind, k, load_of(sessions)), 0.0)
 
     def weight(self, kind: Kind, k: int, sessions: int, now: float) -> float:
         """Recent rounds of just this plan and load that are known."""

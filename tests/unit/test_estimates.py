@@ -37,6 +37,9 @@ def test_plain_rounds_are_known_after_a_few() -> None:
     assert pool.plain_s(1) == pytest.approx(0.01)
     assert not pool.plain_known(2), "at another load"
     assert pool.now == 5.0
+    pool.now += 5000.0
+    pool.observe(plain_round(), Situation(100), first=False)
+    assert pool.plain_known(1), "what was known once is known less well, but known"
 
 
 def test_time_is_counted_in_tokens_of_a_session() -> None:

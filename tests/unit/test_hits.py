@@ -18,5 +18,24 @@ def test_the_multiple_is_learned(share: float) -> None:
     for _ in range(2000):
         hits.note(3, 1, 0.5, luck.random() < share * 0.5, 0.0)
     assert hits.multiple(3, 1, 0.0) == pytest.approx(share, abs=0.08)
-    assert hits.multiple(4, 1, 0.0) == hits.multiple(3, 2, 0.0) == 1.0, "not of other lengths and loads"
-    assert hits.multiple(3, 1, 100_000.0) == pytest.approx(1.0, abs=0.01)
+    assert hits.multiple(4, 1, 0.0) == pytest.approx(share, abs=0.08), "other lengths are taken to be alike"
+    assert hits.multiple(3, 2, 0.0) == 1.0, "and other loads are not"
+    assert hits.multiple(3, 1, 200_000.0) == pytest.approx(1.0, abs=0.01)
+
+
+def test_lengths_that_are_too_late_are_told_from_those_in_time() -> None:
+    hits = Hits()
+    for _ in range(100):
+        hits.note(2, 1, 0.8, True, 0.0)
+        hits.note(8, 1, 0.8, False, 0.0)
+    assert hits.multiple(2, 1, 0.0) > 1.1
+    assert hits.multiple(8, 1, 0.0) < 0.1
+
+
+def test_asking_again_costs_what_it_cost() -> None:
+    hits = Hits()
+    assert hits.again(16, 0.0) == 1.0
+    for _ in range(200):
+        hits.note_again(16, 1.6, 0.0)
+    assert hits.again(16, 0.0) == pytest.approx(1.6, abs=0.06)
+    assert hits.again(1, 0.0) == 1.0

@@ -30,9 +30,9 @@ def test_rounds_count_when_all_have_come_over() -> None:
 
 def test_a_new_way_has_time_to_show_itself_but_not_to_go_on_losing() -> None:
     made = regime()
-    assert not made.due(1.0)
-    assert made.due(3.0)
-    made.review(4, (AHEAD, 2), 3.0)
+    assert not made.due(3.0)
+    assert made.due(5.0)
+    made.review(4, (AHEAD, 2), 5.0)
     assert made.way(4) == (SERIAL, 2)
     made.review(4, (SERIAL, 5), 5.0)
     assert made.way(4) == (SERIAL, 5), "another length is no other way"

@@ -268,7 +268,7 @@ async def test_processes_under_load_and_sigterm(services: dict[str, Service], st
         code, log = await services[name].ended()
         assert code == 0, log
         assert "SIGTERM; draining" in log
-        assert "ERROR" not in log
+        assert "ERROR" not in log, log
 
 
 async def check_health_under_load(stub: Any, services: dict[str, Service]) -> None:

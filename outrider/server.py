@@ -31,7 +31,10 @@ async def _abort(context: Any, method: str, error: Exception) -> None:
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
-    """Turns exceptions of handlers into statuses. Handlers raise OutriderErrors and never call abort."""
+    """Turns exceptions of handlers into statuses. Handlers raise OutriderErrors and never call abort.
+
+    What gRPC itself raises in them, for instance that the server has stopped under a call, is left to gRPC.
+    """
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         """Wrap the handler of a call."""
@@ -55,7 +58,7 @@ def _guard_unary(behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[A
     async def guarded(request: Any, context: Any) -> Any:
         try:
             return await behavior(request, context)
-        except grpc.aio.AbortError:
+        except grpc.aio.BaseError:
             raise
         except Exception as error:
             await _abort(context, method, error)
@@ -69,7 +72,7 @@ def _guard_stream(behavior: Any, method: str) -> Callable[[Any, Any], AsyncItera
             async with contextlib.aclosing(behavior(requests, context)) as responses:
                 async for response in responses:
                     yield response
-        except grpc.aio.AbortError:
+        except grpc.aio.BaseError:
             raise
         except Exception as error:
             await _abort(context, method, error)

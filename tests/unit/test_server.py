@@ -1,0 +1,82 @@
+"""What a handler raises becomes a status; what gRPC raises in a handler is left to gRPC."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from outrider.errors import InvalidArgument
+from outrider.server import ErrorInterceptor
+
+
+class Stopped(grpc.aio.BaseError):
+    """What gRPC raises in a handler whose server has stopped under the call."""
+
+
+class Aborted(Exception):
+    """The end of a call whose handler was answered by a status."""
+
+
+class Context:
+    """Records the status that a handler's call was ended with."""
+
+    status: Any = None
+
+    async def abort_with_status(self, status: Any) -> None:
+        self.status = status
+        raise Aborted
+
+
+class Details:
+    method = "/outrider.v1.Service/Call"
+
+
+async def call(error: Exception, streams: bool, context: Context) -> None:
+    """Call a guarded handler that raises."""
+
+    async def stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
+        yield b""
+        raise error
+
+    async def unary(request: Any, context: Any) -> bytes:
+        raise error
+
+    async def continuation(details: Any) -> Any:
+        return grpc.stream_stream_rpc_method_handler(stream) if streams else grpc.unary_unary_rpc_method_handler(unary)
+
+    handler = await ErrorInterceptor().intercept_service(continuation, Details())
+    if not streams:
+        await handler.unary_unary(b"", context)
+        return
+    async for _ in handler.stream_stream(None, context):
+        pass
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_error_of_ours_becomes_its_status_and_no_log(streams: bool, caplog: pytest.LogCaptureFixture) -> None:
+    context = Context()
+    with pytest.raises(Aborted):
+        asyncio.run(call(InvalidArgument("round", "must be 0"), streams, context))
+    assert context.status.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_unforeseen_error_becomes_internal_and_is_logged(streams: bool, caplog: pytest.LogCaptureFixture) -> None:
+    context = Context()
+    with pytest.raises(Aborted):
+        asyncio.run(call(KeyError("bug"), streams, context))
+    assert context.status.code is grpc.StatusCode.INTERNAL
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_grpc_raises_passes_through_unlogged(streams: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A call whose server has stopped has nobody to answer; it is no failure of the handler."""
+    context = Context()
+    with pytest.raises(Stopped):
+        asyncio.run(call(Stopped("Server already stopped."), streams, context))
+    assert context.status is None and not caplog.records

@@ -28,8 +28,12 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         self._replica = replica
 
     async def Propose(self, requests: Any, context: Any) -> AsyncIterator[draft_pb2.ProposeResponse]:
-        """Answer each round of a stream in order; one that looks ahead ends when the next one comes."""
-        async for response in in_order(requests, self._replica.batcher, self._rounds, _looks_ahead):
+        """Answer each round of a stream in order; one that looks ahead ends when the next one comes.
+
+        Streams begin in the middle of answers all the time here, and an answer can do without a draft: where there is
+        no room for one more, it is refused.
+        """
+        async for response in in_order(requests, self._replica.batcher, self._rounds, _looks_ahead, resumable=False):
             yield response
 
     async def _rounds(

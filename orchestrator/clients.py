@@ -42,6 +42,15 @@ def _check_ids(name: str, ids: Sequence[int], vocab_size: int) -> tuple[int, ...
         raise ProtocolViolation(error.message) from None
 
 
+def _read_miss(response: Any, claim: Claim) -> CacheMiss:
+    """A cache that does not have a prefix has less of it: what it names shrinks with every claim, and the empty one
+    always holds."""
+    offered = response.cache_miss.cached_len
+    if offered >= claim.prefix_len:
+        raise ProtocolViolation(f"cache miss at {claim.prefix_len} tokens offers {offered}")
+    return CacheMiss(offered)
+
+
 def _describe(span: Span, response: Any) -> None:
     timings = timings_from_pb(response.timings)
     span.set_attributes(
@@ -94,7 +103,7 @@ class DraftStream:
         self._ahead = None
         _check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
-            return CacheMiss(response.cache_miss.cached_len)
+            return _read_miss(response, claim)
         if response.WhichOneof("outcome") != "continuations":
             raise ProtocolViolation("a look-ahead without an outcome")
         found = [self._continuation(each, block, count) for each in response.continuations.continuations]
@@ -121,7 +130,7 @@ class DraftStream:
     def _read(self, response: draft_pb2.ProposeResponse, claim: Claim, count: int) -> Proposal | CacheMiss:
         _check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
-            return CacheMiss(response.cache_miss.cached_len)
+            return _read_miss(response, claim)
         if response.WhichOneof("outcome") != "block":
             raise ProtocolViolation("a proposal without an outcome")
         block = response.block
@@ -179,7 +188,7 @@ class TargetStream:
         _check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
             self.coming = 0
-            return CacheMiss(response.cache_miss.cached_len)
+            return _read_miss(response, claim)
         if response.WhichOneof("outcome") != "verdict":
             raise ProtocolViolation("a verdict without an outcome")
         verdict = response.verdict

@@ -6,11 +6,9 @@ controller's plan, and does not know verdicts beyond what they say of a block.
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from opentelemetry.trace import Span
 
@@ -19,9 +17,9 @@ from orchestrator.ngram import NO_MATCH, Match, NgramDrafter
 from orchestrator.peers import Draft, Prepared
 from orchestrator.plans import Drafter, Plan
 from outrider import telemetry
-from outrider.errors import OutriderError
+from outrider.errors import OutriderError, Unavailable
 from outrider.round_timings import RoundTimings
-from outrider.tokens import CacheMiss, TokenLog
+from outrider.tokens import CacheMiss, Claim, TokenLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Guess:
 
 @dataclass(slots=True)
 class Drafting:
-    """The guesses of one answer. ``faults`` counts rounds in which the draft should have guessed and could not."""
+    """The guesses of one answer. ``faults`` counts rounds in which the draft was expected and was away or failed."""
 
     log: TokenLog
     draft: Draft
@@ -48,6 +46,8 @@ class Drafting:
     _ready: tuple[int, ...] = ()
     _asking: asyncio.Task[None] | None = None
     _looked: bool = False
+    _faulty: int = -1  # the last round that was counted as a fault
+    _late: OutriderError | None = None  # trouble that came when the span of its round had ended
 
     @property
     def ready(self) -> int:
@@ -69,6 +69,8 @@ class Drafting:
     async def guess(self, plan: Plan, number: int, span: Span) -> Guess:
         """The draft tokens of a round; none when the draft is away or in trouble."""
         ready, self._ready = self._ready, ()
+        if self._late is not None:
+            self._tell(self._late, span)
         if plan.drafter is Drafter.NONE or plan.draft_tokens == 0:
             return Guess()
         if plan.drafter is Drafter.NGRAM:
@@ -80,13 +82,15 @@ class Drafting:
     async def _ask(self, count: int, number: int, span: Span) -> Guess:
         began = time.perf_counter()
         if self._asking is not None:  # one message at a time; its own time is bounded
-            await self._asking
+            await asyncio.wait({self._asking})
         try:
+            if not self.draft.available:
+                raise Unavailable("the draft has failed meanwhile")
             proposal = await resending(
                 self.view, self.log, lambda claim: self.draft.propose(number, claim, count, span)
             )
         except OutriderError as error:
-            self._fault(error, span)
+            self._fault(number, error, span)
             return Guess(drafter=Drafter.MODEL, seconds=time.perf_counter() - began)
         self.view.length = proposal.cached_len
         return Guess(proposal.tokens, Drafter.MODEL, False, time.perf_counter() - began, proposal.timings)
@@ -96,21 +100,21 @@ class Drafting:
         wanted = plan.look_ahead and len(plan.fanout) == len(block) + 1
         self._looked = wanted and self._free and self.draft.available
         if self._looked:
-            asked = self.draft.look_ahead(
-                number, self.view.claim(self.log), block, plan.fanout, max(1, plan.draft_tokens), span
-            )
-            self._asking = asyncio.create_task(self._send(asked, span))
+            claim, count = self.view.claim(self.log), max(1, plan.draft_tokens)
+            self._asking = asyncio.create_task(self._send(number, claim, block, plan.fanout, count, span))
 
     @property
     def _free(self) -> bool:
         """Whether no request is on its way out."""
         return self._asking is None or self._asking.done()
 
-    async def _send(self, asked: Coroutine[Any, Any, None], span: Span) -> None:
+    async def _send(
+        self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, span: Span
+    ) -> None:
         try:
-            await asked
+            await self.draft.look_ahead(number, claim, block, fanout, count, span)
         except OutriderError as error:
-            self._fault(error, span)
+            self._fault(number, error, span)
 
     def committed(self, emitted: Sequence[int], valid: int) -> None:
         """``emitted`` was appended to the log, whose first ``valid`` tokens a cache of the block may hold."""
@@ -118,7 +122,7 @@ class Drafting:
         if self._copies is not None:
             self._copies.extend(emitted)
 
-    def collect(self, accepted: int, next_token: int, span: Span) -> bool | None:
+    def collect(self, number: int, accepted: int, next_token: int, span: Span) -> bool | None:
         """Take up the block that was prepared for this outcome. Whether there was one; None without a look-ahead.
 
         A request that is still on its way out is late: a draft that hangs holds up nothing.
@@ -130,7 +134,7 @@ class Drafting:
         try:
             prepared = self.draft.prepared()
         except OutriderError as error:
-            self._fault(error, span)
+            self._fault(number, error, span)
             return False
         if isinstance(prepared, Prepared):
             self.view.length = max(self.view.length, min(prepared.cached_len, len(self.log)))
@@ -143,13 +147,18 @@ class Drafting:
         """Nothing is asked for any more."""
         if self._asking is not None:
             self._asking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._asking
+            await asyncio.wait({self._asking})
 
-    def missing(self) -> None:
-        """The draft should guess and is away."""
-        self.faults += 1
+    def missing(self, number: int) -> None:
+        """The draft is expected in this round and is away."""
+        if number != self._faulty:
+            self.faults, self._faulty = self.faults + 1, number
 
-    def _fault(self, error: OutriderError, span: Span) -> None:
-        self.faults += 1
+    def _fault(self, number: int, error: OutriderError, span: Span) -> None:
+        self.missing(number)
+        self._tell(error, span)
+
+    def _tell(self, error: OutriderError, span: Span) -> None:
+        """Write an event into the span of the round, or of the next one when it has ended."""
+        self._late = None if span.is_recording() else error
         span.add_event(telemetry.DRAFT_FAULT, {telemetry.ERROR_TYPE: type(error).__name__})

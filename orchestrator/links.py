@@ -28,18 +28,28 @@ from outrider.errors import (
 from outrider.tokens import CacheMiss, Claim
 
 log = logging.getLogger(__name__)
+_CLOCK_S = 0.01
+"""A call ends by its deadline up to so much before our own clock says so."""
 _NO_ROOM_S = 0.5
 """Pause before a target that had no room for a running answer is asked again."""
 
 
 def _fresh(options: StreamOptions, opened: float) -> StreamOptions:
     """Options for a stream opened now: the deadline counts from the request's start."""
-    if options.deadline_s is None:
-        return options
-    left = options.deadline_s - (time.monotonic() - opened)
-    if left <= 0:
+    if _over(options, opened):
         raise DeadlineExceeded("the request's time is over")
-    return dataclasses.replace(options, deadline_s=left)
+    return dataclasses.replace(options, deadline_s=_left(options, opened))
+
+
+def _left(options: StreamOptions, opened: float) -> float | None:
+    """Seconds that a request has left; None for one without a deadline."""
+    return None if options.deadline_s is None else options.deadline_s - (time.monotonic() - opened)
+
+
+def _over(options: StreamOptions, opened: float) -> bool:
+    """Whether a request's time is over: what fails then is nobody's fault."""
+    left = _left(options, opened)
+    return left is not None and left <= _CLOCK_S
 
 
 _REFUSALS = (InvalidArgument, ResourceExhausted)
@@ -47,7 +57,7 @@ _REFUSALS = (InvalidArgument, ResourceExhausted)
 
 
 class DraftLink:
-    """A session's way to the draft; implements ``session.Draft``."""
+    """A session's way to the draft; implements ``peers.Draft``."""
 
     def __init__(self, member: Member, options: StreamOptions, vocab_size: int) -> None:
         """``vocab_size`` is the target's: what a draft says of itself cannot let more through."""
@@ -67,7 +77,8 @@ class DraftLink:
         """A block, or any error: then the member backs off and the stream is gone."""
         with self._minding():
             answer = await self._open().propose(number, claim, count, span)
-        self._member.succeeded()
+        if isinstance(answer, Proposal):
+            self._member.succeeded()
         return answer
 
     async def look_ahead(
@@ -101,7 +112,7 @@ class DraftLink:
                 log.exception("the draft %s answered in a way nobody foresaw", self._member.address)
                 error = ProtocolViolation(f"unforeseen: {error!r}")
             self._refused = isinstance(error, _REFUSALS)
-            if not isinstance(error, (*_REFUSALS, DeadlineExceeded)):
+            if not self._refused and not _over(self._options, self._opened):
                 self._member.failed(error.message)
             raise error from None
 
@@ -113,7 +124,7 @@ class DraftLink:
 
 
 class TargetLink:
-    """A session's way to the target; implements ``session.Target``."""
+    """A session's way to the target; implements ``peers.Target``."""
 
     def __init__(self, member: Member, options: StreamOptions, patience_s: float) -> None:
         self._member = member

@@ -16,6 +16,8 @@ LONGEST = 16
 """Tokens that a match is compared over; longer matches count as equally long, and the most recent of them wins."""
 _CANDIDATES = 256
 """Places that one proposal looks at, the most recent ones: nobody's text can make it slow."""
+_STEP = 8192
+"""Tokens that one proposal indexes: a long prompt takes several, 3 ms each, so that nobody waits for it longer."""
 _LEAST_SLOTS = 1024
 _NOWHERE = 0  # a place is where an n-gram ends, so none is 0
 
@@ -35,7 +37,8 @@ NO_MATCH = Match((), 0)
 
 
 class NgramDrafter:
-    """An index over one session's tokens. It is built by the first proposal, and not at all without one."""
+    """An index over one session's tokens. It is built by the first proposals, and not at all without one; until it is
+    complete nothing matches."""
 
     def __init__(self, tokens: Iterable[int] = (), shortest: int = SHORTEST, longest: int = LONGEST) -> None:
         """``shortest`` and ``longest`` bound a match. Raises ValueError unless 1 <= shortest <= longest."""
@@ -68,7 +71,7 @@ class NgramDrafter:
         Where the text ends before that, the offer goes on with itself: a loop goes on as a loop.
         """
         self._catch_up()
-        if count <= 0 or not self._before:
+        if count <= 0 or not self._before or self._indexed < len(self._tokens):
             return NO_MATCH
         place, length = self._longest_match()
         if length < self._shortest:
@@ -86,12 +89,12 @@ class NgramDrafter:
         return hash(tuple(self._tokens[place - self._shortest : place])) & (len(self._last) - 1)
 
     def _catch_up(self) -> None:
-        """Index the tokens that came since the last proposal; everything again in a larger table when it is full."""
+        """Index tokens that came since the last proposal; everything again in a larger table when it is full."""
         if len(self._tokens) > len(self._last):
             slots = max(_LEAST_SLOTS, 1 << (len(self._tokens) * 2 - 1).bit_length())
             self._last, self._before = array("i", bytes(4 * slots)), array("i")
         first, mask, last, before = len(self._before), len(self._last) - 1, self._last, self._before
-        new = self._tokens[first:]
+        new = self._tokens[first : first + _STEP]
         grams = zip(*(new[i:] for i in range(self._shortest)), strict=False)  # as many as the shortest list has
         for place, gram in enumerate(grams, first + self._shortest):
             slot = hash(gram) & mask

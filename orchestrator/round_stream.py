@@ -13,7 +13,7 @@ import grpc
 
 from outrider.errors import ProtocolViolation, Unavailable
 from outrider.sampling import SamplingParams
-from outrider.status import from_rpc_error
+from outrider.status import from_replica
 from outrider.wire import sampling_to_pb
 
 _CATCH_UP_S_PER_TOKEN = 0.002
@@ -120,7 +120,7 @@ class RoundStream:
     @staticmethod
     def _translated(error: Exception) -> Exception:
         if isinstance(error, grpc.aio.AioRpcError):
-            return from_rpc_error(error)
+            return from_replica(error)
         if isinstance(error, asyncio.InvalidStateError):
             return Unavailable("the stream has ended")
         return error

@@ -61,7 +61,6 @@ class Generation:
     totals: Totals = field(default_factory=Totals)
     _plan: Plan = field(default_factory=Plan)
     _others: int = 1
-    _away: bool = False
     _last_verdict: float = 0.0
     _cycle_s: float = 0.0
 
@@ -78,8 +77,8 @@ class Generation:
         follows = self.target.coming > 0  # then the target goes on by itself, as planned
         if not follows:
             self._plan = self.policy.decide(self._situation())
-        if self._away and self.answer.remaining > 1:  # the last token is the target's own anyway
-            self.drafting.missing()
+        if self._draft_away and self.answer.remaining > 1:  # the last token is the target's own anyway
+            self.drafting.missing(number)
         guess = Guess() if follows else await self.drafting.guess(self._plan, number, span)
         began = self._last_verdict if follows else time.perf_counter()
         self.drafting.look_ahead(self._plan, number, guess.tokens, span)
@@ -87,7 +86,7 @@ class Generation:
         before, self._last_verdict = self._last_verdict, time.perf_counter()
         self._cycle_s = self._last_verdict - before if before else 0.0
         emitted = self._commit(guess, verdict)
-        hit = self.drafting.collect(verdict.num_accepted, verdict.next_token, span)
+        hit = self.drafting.collect(number, verdict.num_accepted, verdict.next_token, span)
         self._observe(guess, verdict, len(emitted), hit, began, follows)
         done = Round(
             number=number,
@@ -106,15 +105,19 @@ class Generation:
         describe(span, done, self._plan)
         return done
 
+    @property
+    def _draft_away(self) -> bool:
+        """Whether a draft is expected, and cannot be asked."""
+        expected = self.limits.max_draft_tokens > 0 and self.limits.draft_expected
+        return expected and not self.drafting.draft.available
+
     def _situation(self) -> Situation:
         """What the controller decides by."""
         drafting, most = self.drafting, min(self.limits.max_draft_tokens, self.answer.remaining - 1)
-        available = drafting.draft.available
-        self._away = self.limits.max_draft_tokens > 0 and self.limits.draft_expected and not available
         match = drafting.match(most) if most > 0 else NO_MATCH
         return Situation(
             remaining=self.answer.remaining,
-            draft_available=available,
+            draft_available=drafting.draft.available,
             max_draft_tokens=self.limits.max_draft_tokens,
             sessions=max(1, self.limits.answers(), self._others),
             draft_behind=drafting.behind,

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from outrider.errors import InvalidArgument, OutriderError, code_of, rebuild
+from outrider.errors import InvalidArgument, OutriderError, Unavailable, code_of, rebuild
 
 DOMAIN = "outrider"
 
@@ -41,9 +41,28 @@ def to_status(error: Exception) -> grpc.Status:
     return status
 
 
+_BROKEN = ("CANCELLED", "UNKNOWN", "INTERNAL")
+"""Codes that gRPC gives to a call whose peer has died or has let go of it."""
+
+
+def from_replica(error: grpc.aio.AioRpcError) -> OutriderError:
+    """As ``from_rpc_error``, of a call to a server of ours: it names a reason unless it has gone."""
+    reason, _, _ = _read_details(error)
+    if not reason and error.code().name in _BROKEN:
+        return Unavailable(f"the call broke: {error.details() or error.code().name}")
+    return from_rpc_error(error)
+
+
 def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:
     """The error that a call ended with, as the class that the server raised."""
-    message = error.details() or error.code().name
+    reason, field, retry_after_s = _read_details(error)
+    rebuilt = rebuild(error.code().name, error.details() or error.code().name, reason, field)
+    rebuilt.retry_after_s = retry_after_s
+    return rebuilt
+
+
+def _read_details(error: grpc.aio.AioRpcError) -> tuple[str, str, float | None]:
+    """Reason, field and delay that came with a status, as far as they did."""
     reason = field = ""
     retry_after_s: float | None = None
     try:
@@ -58,6 +77,4 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:
             field = bad.field_violations[0].field
         elif box.Unpack(retry):
             retry_after_s = retry.retry_delay.ToNanoseconds() / 1e9
-    rebuilt = rebuild(error.code().name, message, reason, field)
-    rebuilt.retry_after_s = retry_after_s
-    return rebuilt
+    return reason, field, retry_after_s

@@ -39,13 +39,16 @@ class Opening:
         return session_name(self.stream.tenant, self.session_id)
 
 
-def read_opening(request: Any) -> Opening:
-    """Session and sampling of the first message. Raises InvalidArgument."""
+def read_opening(request: Any, resumable: bool = True) -> Opening:
+    """Session and sampling of the first message. Raises InvalidArgument.
+
+    ``resumable``: whether a stream that begins in the middle of an answer must not be refused for lack of room.
+    """
     if not request.HasField("sampling"):
         raise InvalidArgument("sampling", "must be set in the first message of a stream")
     if not request.sampling.HasField("seed"):
         raise InvalidArgument("sampling.seed", "must be set between the services")
-    stream = Stream(check_tenant(request.tenant), resumed=request.round > 0)
+    stream = Stream(check_tenant(request.tenant), resumed=resumable and request.round > 0)
     return Opening(check_session_id(request.session_id), sampling_from_pb(request.sampling), stream)
 
 
@@ -76,16 +79,17 @@ async def in_order(
     batcher: Batcher,
     answers: Callable[[Opening, Any], AsyncGenerator[Any, None]],
     yields: Callable[[Any], bool] = _never,
+    resumable: bool = True,
 ) -> AsyncIterator[Any]:
     """Answer each message of one stream, and let go of what the stream holds however it ends.
 
-    A message that ``yields`` is answered until the next one comes, which ends it.
+    A message that ``yields`` is answered until the next one comes, which ends it. ``resumable``: see ``read_opening``.
     """
     opening: Opening | None = None
     inbox = Inbox(requests)
     try:
         async for request in inbox:
-            opening = opening or read_opening(request)
+            opening = opening or read_opening(request, resumable)
             async with contextlib.aclosing(answers(opening, request)) as responses:
                 async for response in inbox.before_next(responses) if yields(request) else responses:
                     yield response

@@ -132,6 +132,7 @@ JUNK_BLOCKS = {
     "a token that does not exist": proposal(block=block(1, VOCAB)),
     "more cached than there is": proposal(block=block(1, 2, cached_len=8)),
     "no outcome": proposal(),
+    "a miss that offers all that was claimed": proposal(cache_miss=common_pb2.CacheMiss(cached_len=3)),
     "another round": proposal(round=5, block=block(1)),
 }
 
@@ -142,6 +143,7 @@ JUNK_VERDICTS = {
     "log-probabilities that nobody asked for": verdict(verdict=judged(1, logprobs=2)),
     "more shared than sent": verdict(verdict=judged(1), timings=common_pb2.Timings(shared_tokens=99)),
     "no outcome": verdict(),
+    "a miss that offers all that was claimed": verdict(cache_miss=common_pb2.CacheMiss(cached_len=3)),
     "another round": verdict(round=5, verdict=judged(1)),
 }
 

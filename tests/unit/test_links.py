@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 from typing import Any
 
+import grpc
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
@@ -20,7 +21,8 @@ from outrider.errors import (
     Unavailable,
 )
 from outrider.status import to_status
-from outrider.v1 import target_pb2
+from outrider.tokens import CacheMiss, Claim
+from outrider.v1 import common_pb2, target_pb2
 from tests.unit.test_clients import (
     BLOCK,
     CLAIM,
@@ -35,7 +37,7 @@ from tests.unit.test_clients import (
     proposal,
     verdict,
 )
-from tests.unit.test_status import as_received
+from tests.unit.test_status import as_received, bare
 
 
 async def ready(answer: Answer) -> tuple[Member, FakeChannel]:
@@ -74,6 +76,39 @@ async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str
     assert (member.state, link.available, channel.call.cancelled) == (State.UNAVAILABLE, False, True)
     await member.handshake()
     assert link.available
+
+
+async def test_a_miss_is_no_success_and_one_of_the_empty_prefix_is_a_fault() -> None:
+    """A draft that misses for ever is left alone longer each time."""
+    member, _ = await ready(proposal(cache_miss=common_pb2.CacheMiss(cached_len=0)))
+    link = DraftLink(member, options(), VOCAB)
+    waits = []
+    for _ in range(3):
+        assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == CacheMiss(0)
+        with pytest.raises(ProtocolViolation):
+            await link.propose(0, Claim(0, 0, (5,)), 3, INVALID_SPAN)
+        waits.append(member._backoff_s)
+        await member.handshake()
+    assert waits == [waits[0], 2 * waits[0], 4 * waits[0]]
+
+
+async def test_a_deadline_that_only_the_draft_sees_is_its_own_fault() -> None:
+    member, _ = await ready(raising(DeadlineExceeded("so it says")))
+    with pytest.raises(DeadlineExceeded):
+        await DraftLink(member, options(), VOCAB).propose(0, CLAIM, 3, INVALID_SPAN)
+    assert member.state is State.UNAVAILABLE
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL])
+async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) -> None:
+    answers = [lambda request: bare(code, "broke"), verdict(verdict=judged(1))]
+    member, channel = await ready(lambda request: answers.pop(0)(request))
+    waiting = asyncio.create_task(TargetLink(member, options(), 5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
+    while member.state is State.READY:  # noqa: ASYNC110 - the link has no event for its own trouble
+        await asyncio.sleep(0)
+    await member.handshake()
+    assert isinstance(await waiting, Verdict)
+    assert len(channel.call.sent) == 2
 
 
 @pytest.mark.parametrize("error", [InvalidArgument("tokens", "too long"), ResourceExhausted("full")])

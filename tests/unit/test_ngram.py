@@ -116,3 +116,11 @@ def test_bounds_of_a_match_in_the_wrong_order_are_refused() -> None:
     for shortest, longest in ((0, 3), (4, 3)):
         with pytest.raises(ValueError, match="shortest must be at least 1 and at most longest"):
             NgramDrafter((), shortest, longest)
+
+
+def test_a_long_text_is_indexed_in_steps_and_matches_as_soon_as_it_is_whole() -> None:
+    """One proposal never indexes more than a step; what the steps end with is the index of the whole text."""
+    text = [i % 5000 for i in range(2 * ngram._STEP + 100)]
+    drafter = NgramDrafter(text)
+    assert [drafter.propose(3) for _ in range(2)] == [NO_MATCH, NO_MATCH]
+    assert drafter.propose(3) == naive(text[-10_200:], 3, ngram.SHORTEST, ngram.LONGEST)

@@ -77,3 +77,10 @@ def test_equal_ids_of_two_tenants_name_two_sessions(message: type[Message]) -> N
 def test_a_stream_that_begins_with_a_later_round_goes_on_with_an_answer(message: type[Message]) -> None:
     first, later = (read_opening(message(session_id="s", round=n, sampling=SEEDED)).stream for n in (0, 7))
     assert (first.new, later.new) == (True, False)
+
+
+def test_a_stream_of_a_draft_is_new_wherever_in_the_answer_it_begins() -> None:
+    """The first rounds of an answer are often plain: a draft that took a later one for running could refuse nobody."""
+    request = draft_pb2.ProposeRequest(session_id="s", round=7, sampling=SEEDED)
+    assert read_opening(request, resumable=False).stream.new
+    assert not read_opening(request).stream.new

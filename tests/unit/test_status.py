@@ -5,7 +5,7 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 
 from outrider.errors import InvalidArgument, OutriderError, ResourceExhausted, Unavailable, code_of
-from outrider.status import DOMAIN, from_rpc_error, to_status
+from outrider.status import DOMAIN, from_replica, from_rpc_error, to_status
 from tests.unit.test_errors import all_errors, make
 
 
@@ -90,3 +90,16 @@ def test_the_reason_of_another_domain_is_not_believed() -> None:
         details="x",
     )
     assert type(from_rpc_error(error)) is Unavailable
+
+
+BROKEN = [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL]
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_replica_whose_call_broke_without_a_reason_is_away(code: grpc.StatusCode) -> None:
+    assert isinstance(from_replica(bare(code, "Stream removed")), Unavailable)
+
+
+@pytest.mark.parametrize("error", all_errors())
+def test_what_a_replica_raised_itself_stays_what_it_is(error: type[OutriderError]) -> None:
+    assert type(from_replica(as_received(to_status(make(error))))) is error

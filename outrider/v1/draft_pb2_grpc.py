@@ -58,7 +58,8 @@ class DraftServiceServicer(object):
 
     def Propose(self, request_iterator, context):
         """Propose opens a session's stream; each message is a round and gets exactly one answer, in order, unless it
-        asks to look ahead. A round names the prefix that the caller believes is cached and the tokens that follow it.
+        asks to look ahead: then it gets one or none. A round names the prefix that the caller believes is cached and the
+        tokens that follow it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

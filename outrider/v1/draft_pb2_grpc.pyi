@@ -35,7 +35,8 @@ class DraftServiceStub:
     def __new__(cls, channel: _aio.Channel) -> DraftServiceAsyncStub: ...
     Propose: _grpc.StreamStreamMultiCallable[_draft_pb2.ProposeRequest, _draft_pb2.ProposeResponse]
     """Propose opens a session's stream; each message is a round and gets exactly one answer, in order, unless it
-    asks to look ahead. A round names the prefix that the caller believes is cached and the tokens that follow it.
+    asks to look ahead: then it gets one or none. A round names the prefix that the caller believes is cached and the
+    tokens that follow it.
     """
     Release: _grpc.UnaryUnaryMultiCallable[_draft_pb2.DraftServiceReleaseRequest, _draft_pb2.DraftServiceReleaseResponse]
     """Release frees a session's cache. Idempotent."""
@@ -49,7 +50,8 @@ class DraftServiceAsyncStub(DraftServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Propose: _aio.StreamStreamMultiCallable[_draft_pb2.ProposeRequest, _draft_pb2.ProposeResponse]  # type: ignore[assignment]
     """Propose opens a session's stream; each message is a round and gets exactly one answer, in order, unless it
-    asks to look ahead. A round names the prefix that the caller believes is cached and the tokens that follow it.
+    asks to look ahead: then it gets one or none. A round names the prefix that the caller believes is cached and the
+    tokens that follow it.
     """
     Release: _aio.UnaryUnaryMultiCallable[_draft_pb2.DraftServiceReleaseRequest, _draft_pb2.DraftServiceReleaseResponse]  # type: ignore[assignment]
     """Release frees a session's cache. Idempotent."""
@@ -66,7 +68,8 @@ class DraftServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_draft_pb2.ProposeResponse], _abc.AsyncIterator[_draft_pb2.ProposeResponse]]:
         """Propose opens a session's stream; each message is a round and gets exactly one answer, in order, unless it
-        asks to look ahead. A round names the prefix that the caller believes is cached and the tokens that follow it.
+        asks to look ahead: then it gets one or none. A round names the prefix that the caller believes is cached and the
+        tokens that follow it.
         """
 
     @_abc_1.abstractmethod

@@ -31,12 +31,13 @@ async def stub(server: ReplicaServer) -> AsyncIterator[Any]:
 class Caller:
     """One session's stream, message by message."""
 
-    def __init__(self, stub: Any, session_id: str, **sampling: Any) -> None:
+    def __init__(self, stub: Any, session_id: str, first: int = 0, **sampling: Any) -> None:
+        """``first`` is the round that the stream begins with."""
         self._stub = stub
         self.session_id = session_id
         self._sampling = common_pb2.SamplingParams(seed=5, **sampling)
         self.call = stub.Propose(timeout=30)
-        self._round = 0
+        self._round = first
 
     async def send(self, path: Sequence[int], prefix_len: int = 0, count: int = COUNT, **fields: Any) -> int:
         """Send a message; returns its round."""

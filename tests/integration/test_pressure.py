@@ -10,7 +10,9 @@ import pytest
 from orchestrator.pools import State
 from outrider.errors import InvalidArgument, ResourceExhausted
 from outrider.status import from_rpc_error
+from outrider.v1 import draft_pb2_grpc
 from tests.integration.prompts import prompt_of
+from tests.integration.test_look_ahead import Caller
 from tests.stack import Answer, Farm, Stack, make_request, own_stack
 
 NINE_BLOCKS = 9 * 16384  # of the tiny Llama in float32: 288 tokens
@@ -128,3 +130,18 @@ async def test_a_prompt_that_fills_every_position_is_refused_with_the_limits(roo
     assert isinstance(error, InvalidArgument)
     assert f"has {most} tokens with its history, at most {most - 1} fit beside one token" in error.message
     assert len((await roomy.generate(prompt_of(most - 1), 0, max_new_tokens=9)).ids) == 1
+
+
+async def test_a_full_draft_refuses_a_stream_that_begins_in_mid_answer(farm: Farm, llama: Path) -> None:
+    """AUTO begins plain, so a draft's streams begin at any round; the session that holds the room keeps it."""
+    draft = await farm.replica("draft", llama, kv_bytes=NINE_BLOCKS, queue_s=0.0)
+    async with grpc.aio.insecure_channel(draft.address) as channel:
+        stub = draft_pb2_grpc.DraftServiceStub(channel)
+        running, late = Caller(stub, "running"), Caller(stub, "late", first=5)
+        await running.propose(prompt_of(200))
+        await late.send(prompt_of(150, "other"))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await late.call.read()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        again = await running.propose([*prompt_of(200), 7], prefix_len=200)
+        assert again.block.cached_len >= 200

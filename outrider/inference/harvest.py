@@ -35,7 +35,7 @@ class Harvest:
             claim = Claim(sprout.length, branch.log.digest(sprout.length), (sprout.token,))
             yield Job(
                 self._job.session_id, claim, sprout.program, partial(self._note, sprout), self._job.trace,
-                self._job.stream, optional=True, parent=self._job, session=branch, start=sprout.length,
+                stream=self._job.stream, optional=True, parent=self._job, session=branch, start=sprout.length,
             )  # fmt: skip
 
     def expect(self, started: Sequence[Job]) -> None:

@@ -22,11 +22,12 @@ from outrider.errors import IncompatibleReplica
 from outrider.inference.accelerator.start import kernels_for
 from outrider.inference.admission import AdmissionLimits
 from outrider.inference.batcher import Batcher
-from outrider.inference.engine import Engine, EngineOptions, PassRecord
+from outrider.inference.engine import Engine, EngineOptions
 from outrider.inference.head import head_ids
 from outrider.inference.invariance import calibrate
 from outrider.inference.locate import model_folder
 from outrider.inference.model import DTYPES, ModelOptions, ModelRunner
+from outrider.inference.passes import PassRecord
 from outrider.inference.program import Runner
 from outrider.inference.schedule import RowBudget
 from outrider.inference.synthetic import load_synthetic

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import Cancelled, InvalidArgument, OutriderError, Unavailable
-from outrider.inference.engine import Engine, EngineOptions, PassRecord
+from outrider.inference.engine import Engine, EngineOptions
+from outrider.inference.passes import PassRecord
 from outrider.inference.program import Done, More
 from outrider.inference.schedule import RowBudget
 from outrider.inference.stream import Stream

@@ -101,7 +101,11 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
             name,
             context=telemetry.extract(request.traceparent),
             kind=SpanKind.SERVER,
-            attributes={telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: request.prefix_len},
+            attributes={
+                telemetry.SESSION_ID: opening.session_id,
+                telemetry.ROUND: request.round,
+                telemetry.PREFIX_LEN: request.prefix_len,
+            },
         )
         with telemetry.ending(span):
             yield span
@@ -109,7 +113,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
     async def _run(
         self, opening: Opening, claim: Claim, program: Program, span: Span, optional: bool = False
     ) -> Outcome:
-        trace = span.get_span_context() if span.is_recording() else None
+        trace = span.get_span_context if span.is_recording() else None
         outcome = await self._replica.batcher.run(opening.name, claim, program, trace, opening.stream, optional)
         span.set_attributes(telemetry.outcome_attributes(outcome))
         return outcome

@@ -6,11 +6,13 @@ pools or sessions beyond an id.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from opentelemetry.trace import Span, SpanKind
+from opentelemetry.trace import Span
 
+from orchestrator.exchange import Exchange
 from orchestrator.peers import Prepared, Proposal, Verdict
 from orchestrator.round_stream import RoundStream, StreamOptions
 from outrider import telemetry
@@ -51,21 +53,14 @@ def _read_miss(response: Any, claim: Claim) -> CacheMiss:
     return CacheMiss(offered)
 
 
-def _describe(span: Span, response: Any) -> None:
-    timings = timings_from_pb(response.timings)
-    span.set_attributes(
-        {
-            telemetry.CACHE_MISS: response.WhichOneof("outcome") == "cache_miss",
-            telemetry.QUEUE_US: timings.queue_us,
-            telemetry.FORWARD_US: timings.forward_us,
-            telemetry.BATCH_ROWS: timings.batch_rows,
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A look-ahead whose answer nobody has taken up: what it asked for, and its span."""
 
-
-def _client_span(name: str, parent: Span, claim: Claim) -> Span:
-    attributes = {telemetry.PREFIX_LEN: claim.prefix_len}
-    return telemetry.tracer().start_span(name, telemetry.child_of(parent), SpanKind.CLIENT, attributes)
+    claim: Claim
+    block: tuple[int, ...]
+    count: int
+    exchange: Exchange
 
 
 class DraftStream:
@@ -73,41 +68,60 @@ class DraftStream:
 
     def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
         self._facts = facts
-        self._ahead: tuple[Claim, tuple[int, ...], int] | None = None
+        self._ahead: _Ahead | None = None
         self._stream = RoundStream(draft_pb2_grpc.DraftServiceStub(channel).Propose, options)
 
     async def propose(self, number: int, claim: Claim, count: int, parent: Span) -> Proposal | CacheMiss:
         """Ask for a block of at most ``count`` tokens."""
-        span = _client_span(telemetry.SPAN_PROPOSE_CLIENT, parent, claim)
-        with telemetry.ending(span):
-            response = await self._stream.ask(self._request(number, claim, count, span))
-            _describe(span, response)
+        self._give_up()
+        exchange = Exchange(telemetry.SPAN_PROPOSE_CLIENT, number, claim, parent)
+        with telemetry.ending(exchange.span):
+            request = self._request(number, claim, count, exchange.span)
+            response = await self._stream.ask(request)
+            exchange.sent(request)
+            exchange.answered(response)
             return self._read(response, claim, count)
 
     async def look_ahead(
         self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, parent: Span
     ) -> None:
         """Ask for blocks of ``count`` tokens after outcomes of a block in flight; ``prepared`` has them later."""
-        request = self._request(number, claim, count, parent)
+        self._give_up()
+        exchange = Exchange(telemetry.SPAN_LOOK_AHEAD_CLIENT, number, claim, parent)
+        exchange.span.set_attribute(telemetry.OUTCOMES, sum(fanout))
+        request = self._request(number, claim, count, exchange.span)
         request.look_ahead.draft_tokens.extend(block)
         request.look_ahead.fanout.extend(fanout)
-        self._ahead = (claim, block, count)
-        await self._stream.send(request)
+        self._ahead = _Ahead(claim, block, count, exchange)
+        await self._stream.send(request, exchange.arrived)
+        exchange.sent(request)
+
+    def _give_up(self) -> None:
+        """An answer that has not been taken up by now is not wanted any more."""
+        if self._ahead is not None:
+            self._ahead.exchange.over(taken_up=False)
+            self._ahead = None
 
     def prepared(self) -> Prepared | CacheMiss | None:
-        """What the last look-ahead has brought by now; None when nothing. Told once."""
-        response = self._stream.arrived()
-        if response is None or self._ahead is None:
+        """What the last look-ahead has brought by now; None when nothing. Told once, and given up when it is late."""
+        response, ahead = self._stream.arrived(), self._ahead
+        if response is None or ahead is None:
+            self._give_up()
             return None
-        claim, block, count = self._ahead
         self._ahead = None
+        ahead.exchange.arrived(response)
+        with telemetry.ending(ahead.exchange.span):
+            ahead.exchange.span.set_attribute(telemetry.TAKEN_UP, True)
+            return self._read_prepared(response, ahead)
+
+    def _read_prepared(self, response: draft_pb2.ProposeResponse, ahead: _Ahead) -> Prepared | CacheMiss:
         _check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
-            return _read_miss(response, claim)
+            return _read_miss(response, ahead.claim)
         if response.WhichOneof("outcome") != "continuations":
             raise ProtocolViolation("a look-ahead without an outcome")
-        found = [self._continuation(each, block, count) for each in response.continuations.continuations]
-        return Prepared(dict(found), claim.end)
+        found = response.continuations.continuations
+        return Prepared(dict(self._continuation(each, ahead.block, ahead.count) for each in found), ahead.claim.end)
 
     def _continuation(
         self, message: draft_pb2.Continuation, block: tuple[int, ...], count: int
@@ -144,6 +158,7 @@ class DraftStream:
 
     def close(self) -> None:
         """End the stream."""
+        self._give_up()
         self._stream.close()
 
 
@@ -154,24 +169,40 @@ class TargetStream:
         self._facts = facts
         self._logprobs = options.logprobs
         self.coming = 0
+        self._first: Exchange | None = None  # whose message asked for the run
         self._stream = RoundStream(target_pb2_grpc.TargetServiceStub(channel).Verify, options)
 
     async def verify(
         self, number: int, claim: Claim, block: tuple[int, ...], run: int, parent: Span
     ) -> Verdict | CacheMiss:
         """Ask which tokens of the block the target chooses too, unless a run brings the answer by itself."""
-        span = _client_span(telemetry.SPAN_VERIFY_CLIENT, parent, claim)
-        with telemetry.ending(span):
-            if self.coming:
-                self.coming -= 1
-                response = await self._stream.next_answer(number)
-            else:
-                request = self._request(number, claim, block, span)
-                request.run = min(run, self._facts.max_run)
-                response = await self._stream.ask(request)
-                self.coming = request.run
-            _describe(span, response)
+        exchange = Exchange(telemetry.SPAN_VERIFY_CLIENT, number, claim, parent)
+        with telemetry.ending(exchange.span):
+            response = await (self._follow(exchange) if self.coming else self._ask(exchange, claim, block, run))
             return self._read(response, claim, block)
+
+    async def _ask(
+        self, exchange: Exchange, claim: Claim, block: tuple[int, ...], run: int
+    ) -> target_pb2.VerifyResponse:
+        request = self._request(exchange.number, claim, block, exchange.span)
+        request.run = min(run, self._facts.max_run)
+        self._first = exchange
+        exchange.in_run_of(exchange)
+        response: target_pb2.VerifyResponse = await self._stream.ask(request)
+        self.coming = request.run
+        exchange.sent(request)
+        exchange.answered(response)
+        return response
+
+    async def _follow(self, exchange: Exchange) -> target_pb2.VerifyResponse:
+        """A round of the run that the last message asked for."""
+        assert self._first is not None
+        self.coming -= 1
+        exchange.in_run_of(self._first)
+        response: target_pb2.VerifyResponse = await self._stream.next_answer(exchange.number)
+        exchange.sent(None)
+        exchange.answered(response, in_run=True)
+        return response
 
     def _request(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> target_pb2.VerifyRequest:
         return target_pb2.VerifyRequest(

@@ -6,6 +6,7 @@ it has come by the time it is wanted.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,14 @@ def _look(reading: "asyncio.Task[Any]") -> None:
         reading.exception()
 
 
+def _notice(reading: "asyncio.Task[Any]", number: int, notice: Callable[[Any], None]) -> None:
+    """Tell of the answer to a round, when that is what was read."""
+    if not reading.cancelled() and reading.exception() is None:
+        response = reading.result()
+        if getattr(response, "round", None) == number:
+            notice(response)
+
+
 class RoundStream:
     """Request-response over one bidirectional call. Any trouble ends the call; the owner opens another."""
 
@@ -59,12 +68,17 @@ class RoundStream:
         """Wait for the answer to a round that needs no message. Raises what ``ask`` raises."""
         return await self._exchange(None, number, self._options.round_timeout_s)
 
-    async def send(self, request: Any) -> None:
-        """Send one message whose answer is optional: ``arrived`` gives it, the next ``ask`` passes over it."""
+    async def send(self, request: Any, notice: Callable[[Any], None] | None = None) -> None:
+        """Send one message whose answer is optional: ``arrived`` gives it, the next ``ask`` passes over it.
+
+        ``notice`` hears of the answer when it comes, unless another one that nobody has read stands before it.
+        """
         self._fix(request)
         await self._exchange(request, request.round, self._options.round_timeout_s, wait=False)
         self._optional.append(request.round)
-        self._read()
+        reading = self._read()
+        if notice is not None:
+            reading.add_done_callback(lambda reading: _notice(reading, request.round, notice))
 
     def arrived(self) -> Any:
         """The answer to the last message sent, when it has come; else None. Raises what ``ask`` raises."""

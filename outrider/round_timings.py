@@ -13,3 +13,8 @@ class RoundTimings:
     passes: int = 0
     batch_rows: int = 0
     shared_tokens: int = 0
+
+    def network_us(self, took_s: float) -> int:
+        """Microseconds of an exchange that the replica does not account for: both ways, and what the callers needed. At
+        least 10, as in the estimates of round trips."""
+        return max(int(took_s * 1e6) - self.queue_us - self.forward_us, 10)

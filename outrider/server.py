@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from outrider.channel import SERVER_OPTIONS
 from outrider.errors import OutriderError
 from outrider.status import to_status
+from outrider.wire import refuse_unknown_fields
 
 log = logging.getLogger(__name__)
 _LISTEN_FAILED = "cannot listen on {address}: is another process using it?"
@@ -31,7 +32,8 @@ async def _abort(context: Any, method: str, error: Exception) -> None:
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
-    """Turns exceptions of handlers into statuses. Handlers raise OutriderErrors and never call abort.
+    """Turns exceptions of handlers into statuses. Handlers raise OutriderErrors and never call abort. Unknown
+    fields of a request that has one answer are refused here; what is answered by a stream, its handler checks.
 
     What gRPC itself raises in them, for instance that the server has stopped under a call, is left to gRPC.
     """
@@ -57,6 +59,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
 def _guard_unary(behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
     async def guarded(request: Any, context: Any) -> Any:
         try:
+            refuse_unknown_fields(request)
             return await behavior(request, context)
         except grpc.aio.BaseError:
             raise

@@ -19,12 +19,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.trace import Link, Span, SpanContext, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss
 
 SPAN_GENERATE = "generate"
 SPAN_ROUND = "round"
 SPAN_PROPOSE_CLIENT = "draft.propose"
 SPAN_VERIFY_CLIENT = "target.verify"
+SPAN_LOOK_AHEAD_CLIENT = "draft.prepare"
 SPAN_PROPOSE_SERVER = "draft.serve"
 SPAN_LOOK_AHEAD_SERVER = "draft.look_ahead"
 SPAN_VERIFY_SERVER = "target.serve"
@@ -39,11 +41,14 @@ EMITTED = "outrider.round.emitted"
 NEXT_TOKEN_KIND = "outrider.round.next_token_kind"
 DRAFTER = "outrider.round.drafter"
 PREPARED = "outrider.round.prepared"
+RUN_FIRST = "outrider.run.first_round"
 RUN = "outrider.plan.run"
 PROBE = "outrider.plan.probe"
 LOOK_AHEAD = "outrider.plan.look_ahead"
 OUTCOMES = "outrider.look_ahead.outcomes"
 CONTINUATIONS = "outrider.look_ahead.continuations"
+TAKEN_UP = "outrider.look_ahead.taken_up"
+ARRIVED = "outrider.look_ahead.arrived"
 FANOUT = "outrider.plan.fanout"
 LOOK_AHEAD_HIT = "outrider.round.look_ahead_hit"
 RATE_CHOSEN = "outrider.estimate.tokens_per_s"
@@ -59,6 +64,10 @@ CACHE_MISS = "outrider.cache_miss"
 CACHED_LEN = "outrider.cached_len"
 QUEUE_US = "outrider.queue_us"
 FORWARD_US = "outrider.forward_us"
+PASSES = "outrider.passes"
+BYTES_SENT = "outrider.bytes_sent"
+BYTES_RECEIVED = "outrider.bytes_received"
+NETWORK_US = "outrider.network_us"
 BATCH_ROWS = "outrider.batch.rows"
 BATCH_ROUNDS = "outrider.batch.rounds"
 REQUEST_ROUNDS = "outrider.request.rounds"
@@ -137,12 +146,19 @@ def ending(span: Span) -> Iterator[None]:
 
 def outcome_attributes(outcome: Any) -> dict[str, int | bool]:
     """Attributes of a round that a replica has answered (``inference.job.Outcome``)."""
-    timings = outcome.timings
     return {
         CACHE_MISS: isinstance(outcome.result, CacheMiss),
         CACHED_LEN: outcome.cached_len,
+        **timing_attributes(outcome.timings),
+    }
+
+
+def timing_attributes(timings: RoundTimings) -> dict[str, int | bool]:
+    """Attributes of where a replica spent a round."""
+    return {
         QUEUE_US: timings.queue_us,
         FORWARD_US: timings.forward_us,
+        PASSES: timings.passes,
         BATCH_ROWS: timings.batch_rows,
     }
 

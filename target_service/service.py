@@ -2,10 +2,10 @@
 
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Span, SpanKind
 
 from outrider import telemetry
 from outrider.choice import Verdict
@@ -16,6 +16,7 @@ from outrider.inference.rounds import Opening, in_order, read_claim, read_releas
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, target_pb2, target_pb2_grpc
 from outrider.wire import ReplicaFacts, check_tokens, facts_to_pb, load_to_pb, miss_to_pb, timings_to_pb
+from target_service.round_spans import RoundSpans
 from target_service.verifier import MAX_RUN, Verify
 
 NAME = target_pb2.DESCRIPTOR.services_by_name["TargetService"].full_name
@@ -34,6 +35,23 @@ def _read(opening: Opening, request: target_pb2.VerifyRequest, facts: ReplicaFac
     return claim, Verify(opening.params, block, facts.vocab_size, request.logprobs, request.run)
 
 
+def _spans(opening: Opening, request: target_pb2.VerifyRequest, claim: Claim) -> Callable[[int], Span]:
+    """What begins the span of each round of a message. No message names a span that rounds of a run belong to, so they
+    are children of its caller too; their number tells them apart."""
+    parent = telemetry.extract(request.traceparent)
+
+    def begin(index: int) -> Span:
+        attributes: dict[str, int | str] = {
+            telemetry.SESSION_ID: opening.session_id,
+            telemetry.ROUND: request.round + index,
+            telemetry.RUN_FIRST: request.round,
+            telemetry.PREFIX_LEN: claim.end + index - 1 if index else claim.prefix_len,
+        }
+        return telemetry.tracer().start_span(telemetry.SPAN_VERIFY_SERVER, parent, SpanKind.SERVER, attributes)
+
+    return begin
+
+
 class TargetService(target_pb2_grpc.TargetServiceServicer):
     """One handler call per session's stream."""
 
@@ -50,19 +68,12 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
     ) -> AsyncGenerator[target_pb2.VerifyResponse, None]:
         """The answer to a message, and those of its run."""
         claim, program = _read(opening, request, self._replica.facts)
-        span = telemetry.tracer().start_span(
-            telemetry.SPAN_VERIFY_SERVER,
-            context=telemetry.extract(request.traceparent),
-            kind=SpanKind.SERVER,
-            attributes={telemetry.SESSION_ID: opening.session_id, telemetry.PREFIX_LEN: claim.prefix_len},
-        )
-        with telemetry.ending(span):
-            trace = span.get_span_context() if span.is_recording() else None
-            outcomes = self._replica.batcher.outcomes(opening.name, claim, program, trace, opening.stream)
+        with RoundSpans(_spans(opening, request, claim)).ending() as spans:
+            outcomes = self._replica.batcher.outcomes(opening.name, claim, program, spans.trace, opening.stream)
             async with contextlib.aclosing(outcomes):
                 number = request.round
                 async for outcome in outcomes:
-                    span.set_attributes(telemetry.outcome_attributes(outcome))
+                    spans.answered(outcome)
                     yield self._respond(number, outcome)
                     number += 1
 

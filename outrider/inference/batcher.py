@@ -73,7 +73,7 @@ class Batcher:
         session_id: str,
         claim: Claim,
         program: Program,
-        trace: Any = None,
+        trace: Callable[[], Any] | None = None,
         stream: Stream | None = None,
         optional: bool = False,
     ) -> Outcome:
@@ -86,19 +86,21 @@ class Batcher:
         session_id: str,
         claim: Claim,
         program: Program,
-        trace: Any = None,
+        trace: Callable[[], Any] | None = None,
         stream: Stream | None = None,
         optional: bool = False,
     ) -> AsyncGenerator[Outcome, None]:
         """Outcomes of a round as they come. Raises what the engine or the program raised; closing it frees its work.
 
-        An optional round (``admission.py``) that is closed leaves what it has prepared to the next one.
+        An optional round (``admission.py``) that is closed leaves what it has prepared to the next one. ``trace`` gives
+        whom passes name that serve it: called here for the first round, on the engine's thread for each that follows.
         """
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Outcome | Exception] = asyncio.Queue()
         engine = self._live  # on the caller's side: an error inside a command would end the thread
-        job = Job(session_id, claim, program, lambda outcome: _post(loop, told.put_nowait, outcome), trace)
+        job = Job(session_id, claim, program, lambda outcome: _post(loop, told.put_nowait, outcome))
         job.stream, job.optional = stream or job.stream, optional
+        job.trace, job.next_trace = trace() if trace is not None else None, trace
         self._send(lambda: engine.submit(job))
         over = False
         try:

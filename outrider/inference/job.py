@@ -31,7 +31,8 @@ class Outcome:
 class Job:
     """``deliver`` is called on the engine's thread with each Outcome, or with an exception; nothing follows that.
 
-    ``session_id`` names the session within the engine. A job that comes without a stream is an
+    ``trace`` is whom a pass names that serves it; ``next_trace`` gives another for each further round of a run, on the
+    engine's thread. ``session_id`` names the session within the engine. A job that comes without a stream is an
     answer of its own. ``keys`` are those of the blocks that others may have filled with its claimed tokens, and
     ``shared`` counts the claimed tokens that a shared prefix spared it. ``cancelled``: nobody waits for the rest;
     ``released``: its session is to go with it. ``optional``: it takes nobody's blocks, waits for none, and yields to
@@ -63,6 +64,7 @@ class Job:
     forward_s: float = 0.0
     passes: int = 0
     batch_rows: int = 0
+    next_trace: Callable[[], Any] | None = None
 
     @property
     def final_length(self) -> int:
@@ -99,6 +101,7 @@ class Job:
         """An outcome that is not the last; the clock starts anew."""
         outcome = Outcome(result, cached_len, self.timings(), last=False)
         self.partial = True
+        self.trace = self.next_trace() if self.next_trace is not None else self.trace
         self.queue_s, self.forward_s, self.passes, self.shared = 0.0, 0.0, 0, 0
         return outcome
 

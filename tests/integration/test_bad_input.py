@@ -10,7 +10,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, target_pb2_grpc
+from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, orchestrator_pb2_grpc, target_pb2, target_pb2_grpc
 from outrider.v1 import orchestrator_pb2 as pb
 from tests.integration.prompts import prompt_of
 from tests.stack import Answer, Farm, ReplicaServer, Stack, eventually, make_request
@@ -300,6 +300,44 @@ async def test_claims_that_do_not_hold_are_cache_misses(direct: tuple[ReplicaSer
     assert longer.cache_miss.cached_len >= 2
     assert other.cache_miss.cached_len == 0
     await server.evict()
+
+
+LATER = b"\x98\x06\x01"  # field 99, a varint: of a later protocol
+DRAFT_CALLS: dict[str, Any] = {
+    "Release": draft_pb2.DraftServiceReleaseRequest,
+    "GetReplicaInfo": draft_pb2.DraftServiceGetReplicaInfoRequest,
+}
+TARGET_CALLS: dict[str, Any] = {
+    "Release": target_pb2.TargetServiceReleaseRequest,
+    "GetReplicaInfo": target_pb2.TargetServiceGetReplicaInfoRequest,
+}
+
+
+async def test_single_calls_refuse_unknown_fields_too(stack: Stack) -> None:
+    """All of all three services, inner messages included: a later caller's wish is not ignored (design I4)."""
+    assert stack.draft is not None
+    services = (
+        (
+            f"127.0.0.1:{stack.server.port}",
+            orchestrator_pb2_grpc.OrchestratorServiceStub,
+            {"GetInfo": pb.GetInfoRequest},
+        ),
+        (stack.draft.address, draft_pb2_grpc.DraftServiceStub, DRAFT_CALLS),
+        (stack.target.address, target_pb2_grpc.TargetServiceStub, TARGET_CALLS),
+    )
+    refused = []
+    for address, stub, calls in services:
+        async with grpc.aio.insecure_channel(address) as channel:
+            for name, message in calls.items():
+                odd = [("request", message.FromString(LATER))]
+                if name == "Release":
+                    odd.append(("release", message(release=common_pb2.ReleaseRequest.FromString(b"\n\x01x" + LATER))))
+                for field, request in odd:
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await getattr(stub(channel), name)(request, timeout=5)
+                    assert field_of(caught.value) == field
+                    refused.append(name)
+    assert sorted(refused) == ["GetInfo", *["GetReplicaInfo"] * 2, *["Release"] * 4]
 
 
 async def test_release_of_nobody_and_of_somebody(stack: Stack) -> None:

@@ -71,6 +71,18 @@ async def test_an_optional_answer_is_there_once_it_has_come() -> None:
     assert stream.arrived() is None
 
 
+async def test_whoever_sends_hears_of_the_answer_when_it_comes() -> None:
+    """Before anybody looks; not of one that belongs to an earlier message, nor of an end."""
+    for come_first, told in (([answer(3)], [3]), ([answer(2)], []), ([grpc.aio.EOF], []), ([Unavailable("gone")], [])):
+        stream, call = opened()
+        heard: list[Any] = []
+        await stream.send(request(2))
+        await stream.send(request(3), heard.append)
+        await come(call, *come_first)
+        assert [each.round for each in heard] == told
+        stream.close()
+
+
 @pytest.mark.parametrize("late", [True, False])
 async def test_an_answer_that_came_too_late_is_passed_over(late: bool) -> None:
     """Whether it comes before the next question or after it; the next question's own answer is taken."""

@@ -10,6 +10,10 @@ import pytest
 
 from outrider.errors import InvalidArgument
 from outrider.server import ErrorInterceptor
+from outrider.v1.orchestrator_pb2 import GetInfoRequest
+
+
+NOTHING_ODD = GetInfoRequest()
 
 
 class Stopped(grpc.aio.BaseError):
@@ -34,7 +38,7 @@ class Details:
     method = "/outrider.v1.Service/Call"
 
 
-async def call(error: Exception, streams: bool, context: Context) -> None:
+async def call(error: Exception, streams: bool, context: Context, request: Any = NOTHING_ODD) -> None:
     """Call a guarded handler that raises."""
 
     async def stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
@@ -49,7 +53,7 @@ async def call(error: Exception, streams: bool, context: Context) -> None:
 
     handler = await ErrorInterceptor().intercept_service(continuation, Details())
     if not streams:
-        await handler.unary_unary(b"", context)
+        await handler.unary_unary(request, context)
         return
     async for _ in handler.stream_stream(None, context):
         pass
@@ -62,6 +66,14 @@ def test_an_error_of_ours_becomes_its_status_and_no_log(streams: bool, caplog: p
         asyncio.run(call(InvalidArgument("round", "must be 0"), streams, context))
     assert context.status.code is grpc.StatusCode.INVALID_ARGUMENT
     assert not caplog.records
+
+
+def test_a_request_with_an_unknown_field_never_reaches_its_handler() -> None:
+    context = Context()
+    with pytest.raises(Aborted):
+        asyncio.run(call(KeyError("called"), False, context, GetInfoRequest.FromString(b"\x98\x06\x01")))
+    assert context.status.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "numbers [99]" in context.status.details
 
 
 @pytest.mark.parametrize("streams", [False, True])

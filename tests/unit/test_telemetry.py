@@ -149,6 +149,7 @@ def test_a_served_round_is_described(result: object, missed: bool) -> None:
         telemetry.CACHED_LEN: 7,
         telemetry.QUEUE_US: 10,
         telemetry.FORWARD_US: 20,
+        telemetry.PASSES: 2,
         telemetry.BATCH_ROWS: 5,
     }
 

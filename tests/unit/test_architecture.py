@@ -29,6 +29,7 @@ MAY_USE_MESSAGES = (
     "orchestrator.service",
     "orchestrator.clients",
     "orchestrator.request",
+    "orchestrator.replies",
     "orchestrator.__main__",
 )
 MAY_USE_GRPC = (

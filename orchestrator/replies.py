@@ -1,0 +1,83 @@
+"""What an answer says to its client, as messages: values in, protobuf out. It decides nothing and keeps nothing."""
+
+from orchestrator.answer import Answer, FinishReason
+from orchestrator.plans import Drafter
+from orchestrator.pools import Member, State
+from orchestrator.request import Turn
+from orchestrator.session import Generation
+from orchestrator.totals import Round
+from outrider.v1 import orchestrator_pb2 as pb
+from outrider.wire import ReplicaFacts, facts_to_pb
+
+_REASONS = {FinishReason.STOP: pb.FINISH_REASON_STOP, FinishReason.LENGTH: pb.FINISH_REASON_LENGTH}
+_DRAFTERS = {
+    Drafter.NONE: pb.DRAFTER_UNSPECIFIED,
+    Drafter.MODEL: pb.DRAFTER_MODEL,
+    Drafter.NGRAM: pb.DRAFTER_NGRAM,
+}
+_STATES = {
+    State.READY: pb.REPLICA_STATE_READY,
+    State.UNAVAILABLE: pb.REPLICA_STATE_UNAVAILABLE,
+    State.REFUSED: pb.REPLICA_STATE_REFUSED,
+    State.ABSENT: pb.REPLICA_STATE_ABSENT,
+}
+
+
+def started(session_id: str, turn: Turn, facts: ReplicaFacts, draft: Member, prompt_length: int) -> pb.GenerateResponse:
+    """The first event of an answer of the target that ``facts`` describe."""
+    return pb.GenerateResponse(
+        started=pb.Started(
+            session_id=session_id,
+            seed=turn.params.seed,
+            target_model=facts.model_id,
+            draft_model=draft.facts.model_id if draft.facts and draft.state is State.READY else "",
+            prompt_tokens=prompt_length,
+        )
+    )
+
+
+def delta(answer: Answer, done: Round) -> pb.GenerateResponse:
+    """A round, and the text that has become certain with it, which is taken from the answer."""
+    stats = pb.RoundStats(
+        round=done.number,
+        draft_tokens=done.block,
+        num_accepted=done.num_accepted,
+        propose_us=done.propose_us,
+        verify_us=done.verify_us,
+        drafter=_DRAFTERS[done.drafter],
+        prepared=done.prepared,
+    )
+    told = pb.Delta(text=answer.take_text(), token_ids=done.emitted, logprobs=done.logprobs, round=stats)
+    return pb.GenerateResponse(delta=told)
+
+
+def finished(generation: Generation, prompt_length: int) -> pb.GenerateResponse:
+    """The last event of an answer that has come to its end."""
+    totals, answer = generation.totals, generation.answer
+    assert answer.finished is not None
+    usage = pb.Usage(
+        prompt_tokens=prompt_length,
+        completion_tokens=len(answer.tokens),
+        cached_prompt_tokens=totals.cached_prompt_tokens,
+    )
+    summary = pb.SpeculationSummary(
+        rounds=totals.rounds,
+        proposed=totals.proposed,
+        accepted=totals.accepted,
+        emitted=totals.emitted,
+        draft_faults=totals.draft_faults,
+        copied=totals.copied,
+        look_aheads=totals.look_aheads,
+        look_ahead_hits=totals.hits,
+    )
+    return pb.GenerateResponse(finished=pb.Finished(reason=_REASONS[answer.finished], usage=usage, speculation=summary))
+
+
+def status(member: Member) -> pb.ReplicaStatus:
+    """A replica as last seen."""
+    return pb.ReplicaStatus(
+        address=member.address,
+        state=_STATES[member.state],
+        reason=member.reason,
+        info=facts_to_pb(member.facts) if member.facts else None,
+    )

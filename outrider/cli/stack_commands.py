@@ -1,0 +1,81 @@
+"""The commands that start services here, and the one that asks whether one serves. They read the environment."""
+
+import enum
+import os
+from typing import Annotated
+
+import typer
+
+from outrider.cli.command import DEFAULT_ADDRESS, Address, DraftModel, TargetModel, logs_folder, run
+from outrider.cli.console import fail
+from outrider.cli.demo import demo as run_demo
+from outrider.cli.models import chosen_pair
+from outrider.cli.stack import StackOptions, is_serving
+from outrider.cli.synthetic import SyntheticOptions, with_draft
+from outrider.cli.up import up as run_up
+from outrider.errors import InvalidArgument
+
+
+class Compile(enum.StrEnum):
+    """Values of ``--compile``."""
+
+    OFF = "off"
+    AUTO = "auto"
+    ON = "on"
+
+
+class EngineKind(enum.StrEnum):
+    """Values of ``--engine``."""
+
+    MODEL = "model"
+    SYNTHETIC = "synthetic"
+
+
+def up(
+    target: TargetModel = None,
+    draft: DraftModel = None,
+    host: Annotated[str, typer.Option(help="Interface to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65533, help="Of the orchestrator; the replicas follow.")] = 50051,
+    compiled: Annotated[
+        Compile | None, typer.Option("--compile", help="Compiled passes; OUTRIDER_COMPILE or auto.")
+    ] = None,
+    engine: Annotated[
+        EngineKind, typer.Option(envvar="OUTRIDER_ENGINE", help="synthetic: no weights, passes of a set time.")
+    ] = EngineKind.MODEL,
+    synthetic_target: Annotated[
+        str | None, typer.Option(metavar="MS", help="Of a target pass: 20, or by rows 1:20,64:40.")
+    ] = None,
+    synthetic_draft: Annotated[str | None, typer.Option(metavar="MS", help="Of a draft pass.")] = None,
+    synthetic_acceptance: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Chance that the draft is right.")
+    ] = None,
+) -> None:
+    """Start target, draft and orchestrator here, and stop them on Ctrl-C."""
+    synthetic = engine is EngineKind.SYNTHETIC
+    options = SyntheticOptions(synthetic_target, synthetic_draft, synthetic_acceptance)
+    try:
+        options.check(synthetic)
+    except InvalidArgument as error:
+        fail(error)
+    pair = chosen_pair(target, with_draft(target, draft) if synthetic else draft, os.environ)
+    chosen = {} if compiled is None else {"OUTRIDER_COMPILE": compiled.value}
+    chosen["OUTRIDER_ENGINE"] = engine.value
+    own = options.variables(os.environ) if synthetic else {}
+    run(
+        run_up(
+            StackOptions(*pair, logs=logs_folder(os.environ), host=host, port=port, environment=chosen, variables=own)
+        )
+    )
+
+
+def demo(target: TargetModel = None, draft: DraftModel = None) -> None:
+    """Answer four prompts with and without speculation and compare the tokens."""
+    pair = chosen_pair(target, draft, os.environ)
+    if not run(run_demo(*pair, logs=logs_folder(os.environ) / "demo")):
+        fail("the tokens differ")
+
+
+def health(address: Address = DEFAULT_ADDRESS) -> None:
+    """Exit with 0 when the service at an address says that it serves. For probes."""
+    if not run(is_serving(address)):
+        fail(f"{address} does not serve")

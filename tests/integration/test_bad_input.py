@@ -316,7 +316,7 @@ TARGET_CALLS: dict[str, Any] = {
 async def test_single_calls_refuse_unknown_fields_too(stack: Stack) -> None:
     """All of all three services, inner messages included: a later caller's wish is not ignored (design I4)."""
     assert stack.draft is not None
-    services = (
+    services: tuple[tuple[str, Any, dict[str, Any]], ...] = (
         (
             f"127.0.0.1:{stack.server.port}",
             orchestrator_pb2_grpc.OrchestratorServiceStub,

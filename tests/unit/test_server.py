@@ -12,7 +12,6 @@ from outrider.errors import InvalidArgument
 from outrider.server import ErrorInterceptor
 from outrider.v1.orchestrator_pb2 import GetInfoRequest
 
-
 NOTHING_ODD = GetInfoRequest()
 
 

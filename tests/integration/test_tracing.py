@@ -16,10 +16,16 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from bench.speculating.payload import relay
+from orchestrator.plans import Drafter, Plan, Situation
+from orchestrator.speculation import Controller
 from outrider import telemetry
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 from tests.integration.prompts import prompt_of
-from tests.stack import Answer, Farm, Stack, eventually, make_request
+from tests.integration.test_synthetic import system
+from tests.stack import Answer, Farm, Stack, make_request, own_stack
+from tests.tiny import save_tokenizer
+from tests.waiting import eventually
 
 CLIENT_TRACE = "0af7651916cd43dd8448eb211c80319c"
 CLIENT_SPAN = "b7ad6b7169203331"
@@ -156,6 +162,120 @@ async def test_forward_passes_are_linked_not_nested(recording: Recording, stack:
     assert max(len(span.links) for span in recording.named(telemetry.SPAN_TARGET_FORWARD)) > 1
 
 
+def by_round(recording: Recording, name: str) -> dict[int, ReadableSpan]:
+    """Spans of one answer by their round, of which each has just one."""
+    spans = recording.named(name)
+    found = {number(span, telemetry.ROUND): span for span in spans}
+    assert len(found) == len(spans)
+    return found
+
+
+SEEN_BY_BOTH = (
+    telemetry.RUN_FIRST,
+    telemetry.PREFIX_LEN,
+    telemetry.QUEUE_US,
+    telemetry.FORWARD_US,
+    telemetry.PASSES,
+    telemetry.BATCH_ROWS,
+    telemetry.CACHE_MISS,
+)
+
+
+async def test_each_round_of_a_run_has_its_own_spans(recording: Recording, stack: Stack) -> None:
+    """One span at the target per round, which says what the caller's says, beside the first of its run; passes link to
+    the round that they served. What no message asked for sent no bytes, and links to the round whose message did."""
+    answer = await stack.generate(prompt_of(9), 0, max_new_tokens=40)
+    await complete(recording)
+    (root,) = recording.named(telemetry.SPAN_GENERATE)
+    clients, servers = (
+        by_round(recording, telemetry.SPAN_VERIFY_CLIENT),
+        by_round(recording, telemetry.SPAN_VERIFY_SERVER),
+    )
+    assert sorted(clients) == sorted(servers) == list(range(len(answer.rounds)))
+    for round_, client in clients.items():
+        server = servers[round_]
+        first = clients[number(client, telemetry.RUN_FIRST)]
+        assert {name: number(server, name) for name in SEEN_BY_BOTH} == {
+            name: number(client, name) for name in SEEN_BY_BOTH
+        }
+        assert server.parent is not None
+        assert (server.parent.span_id, trace_of(server)) == (id_of(first), trace_of(root))
+        follows = first is not client
+        assert [link.context.span_id for link in client.links] == ([id_of(first)] if follows else [])
+        assert (number(client, telemetry.BYTES_SENT) == 0) == follows
+        assert (telemetry.NETWORK_US in (client.attributes or {})) != follows
+        passes = [span for span in recording.named(telemetry.SPAN_TARGET_FORWARD) if linked(span, server)]
+        assert len(passes) == number(server, telemetry.PASSES)
+    firsts = {number(client, telemetry.RUN_FIRST) for client in clients.values()}
+    assert 1 < len(firsts) <= 5
+
+
+def total(spans: list[ReadableSpan], name: str) -> int:
+    return sum(number(span, name) for span in spans)
+
+
+async def test_bytes_are_those_on_the_wire(recording: Recording, stack: Stack) -> None:
+    """As relays between the services count them, over blocks, runs and cache misses."""
+    assert stack.draft is not None
+    async with (
+        relay(stack.target.address) as to_target,
+        relay(stack.draft.address) as to_draft,
+        own_stack(
+            stack.target, stack.draft, target_address=to_target.address, draft_address=to_draft.address
+        ) as counted,
+    ):
+        for k in (4, 0):
+            await counted.generate(prompt_of(9), k, max_new_tokens=30)
+    await complete(recording)
+    for name, counting in ((telemetry.SPAN_VERIFY_CLIENT, to_target), (telemetry.SPAN_PROPOSE_CLIENT, to_draft)):
+        rounds = [stream for stream in counting.streams if stream.method.endswith(("/Propose", "/Verify"))]
+        spans = recording.named(name)
+        assert total(spans, telemetry.BYTES_SENT) == sum(size for stream in rounds for size in stream.requests) > 0
+        assert total(spans, telemetry.BYTES_RECEIVED) == sum(size for stream in rounds for size in stream.responses) > 0
+
+
+def always_ahead(controller: Controller, situation: Situation) -> Plan:
+    """Blocks of the draft, and the next ones prepared meanwhile."""
+    k = min(4, situation.remaining - 1)
+    return Plan(Drafter.MODEL, k, look_ahead=True, fanout=(3,) * (k + 1)) if k > 0 else Plan()
+
+
+async def test_looking_ahead_is_seen_beside_the_verdict(
+    recording: Recording, farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request to look ahead is a child of its round that lasts beside the verify and until its answer is taken up or
+    given up; the draft's span is below it, and it says when and with how many bytes the answer came."""
+    monkeypatch.setattr(Controller, "decide", always_ahead)
+    save_tokenizer(tmp_path)
+    async with system(tmp_path) as stack:
+        answer = await stack.generate(prompt_of(50), None, max_new_tokens=60)
+    await complete(recording)
+    rounds, verifies = by_round(recording, telemetry.SPAN_ROUND), by_round(recording, telemetry.SPAN_VERIFY_CLIENT)
+    ahead = by_round(recording, telemetry.SPAN_LOOK_AHEAD_CLIENT)
+    assert len(ahead) == answer.finished.speculation.look_aheads > 5
+    taken = [round_ for round_, span in ahead.items() if number(span, telemetry.TAKEN_UP)]
+    assert len(taken) >= answer.finished.speculation.look_ahead_hits > 0
+    for round_, span in ahead.items():
+        assert span.parent is not None
+        assert span.parent.span_id == id_of(rounds[round_])
+        assert overlap(span, verifies[round_])
+    for span in (ahead[round_] for round_ in taken):
+        (server,) = recording.children(span)
+        assert server.name == telemetry.SPAN_LOOK_AHEAD_SERVER
+        assert number(server, telemetry.ROUND) == number(span, telemetry.ROUND)
+        assert number(span, telemetry.BYTES_SENT) > 0
+        assert number(span, telemetry.BYTES_RECEIVED) > 0
+        (arrival,) = span.events
+        assert arrival.name == telemetry.ARRIVED
+        assert (span.start_time or 0) <= arrival.timestamp <= (span.end_time or 0)
+
+
+def overlap(one: ReadableSpan, other: ReadableSpan) -> bool:
+    """Whether each had begun before the other ended."""
+    assert one.start_time and one.end_time and other.start_time and other.end_time
+    return one.start_time < other.end_time and other.start_time < one.end_time
+
+
 async def test_a_clients_trace_goes_on(recording: Recording, stack: Stack) -> None:
     """A traceparent in the call's metadata is the parent, and its trace id is everywhere but in the passes."""
     call = stack.stub.Generate(
@@ -182,15 +302,16 @@ async def test_a_malformed_parent_is_no_parent(recording: Recording, stack: Stac
     assert root.parent is None
 
 
+@pytest.mark.parametrize("k", [2, 0], ids=["blocks", "runs"])
 async def test_fifty_streams_half_of_them_cancelled(
-    recording: Recording, stack: Stack, caplog: pytest.LogCaptureFixture
+    recording: Recording, stack: Stack, caplog: pytest.LogCaptureFixture, k: int
 ) -> None:
     """No span stays open, nobody fails to detach a context, and every round has the right parent."""
     caplog.set_level(logging.WARNING)
 
     async def one(number: int) -> None:
         answer = Answer()
-        stream = stack.stream(make_request(prompt_of(9, number), 2, max_new_tokens=24))
+        stream = stack.stream(make_request(prompt_of(9, number), k, max_new_tokens=24))
         async with contextlib.aclosing(stream) as events:  # type: ignore[type-var]
             async for event in events:
                 answer.read(event)

@@ -6,7 +6,6 @@ also knows what an idle system looks like, so that every test can show that it l
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -37,20 +36,11 @@ from outrider.v1.orchestrator_pb2_grpc import OrchestratorServiceStub, add_Orche
 from outrider.v1.target_pb2_grpc import add_TargetServiceServicer_to_server
 from target_service.service import NAME as TARGET_NAME
 from target_service.service import TargetService
+from tests.waiting import eventually
 
 LOCAL = "127.0.0.1:0"
-PATIENCE_S = 20.0
-"""Longest wait for anything that has to happen in the end, on a noisy machine."""
 T = TypeVar("T")
 Wrap = Callable[[ModelRunner], Runner]
-
-
-async def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-    """Wait until a condition holds. Raises AssertionError with ``what`` when it does not within the bound."""
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, f"did not happen within {within_s:g} s: {what}"
-        await asyncio.sleep(0.01)
 
 
 async def load_wrapped(config: ReplicaConfig, wrap: Wrap) -> Replica:

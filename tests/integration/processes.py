@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.stack import eventually
+from tests.waiting import eventually
 
 READY_S = 90.0
 """A process imports torch before it can serve; on a busy machine that takes a while."""

@@ -13,8 +13,9 @@ from grpc_status import rpc_status
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, orchestrator_pb2_grpc, target_pb2, target_pb2_grpc
 from outrider.v1 import orchestrator_pb2 as pb
 from tests.integration.prompts import prompt_of
-from tests.stack import Answer, Farm, ReplicaServer, Stack, eventually, make_request
+from tests.stack import Answer, Farm, ReplicaServer, Stack, make_request
 from tests.tiny import VOCABULARY
+from tests.waiting import eventually
 
 NAN, INF = float("nan"), float("inf")
 

@@ -20,8 +20,9 @@ from outrider.inference.paths import EagerPath
 from outrider.v1 import target_pb2
 from outrider.v1.target_pb2_grpc import TargetServiceStub
 from tests.integration.prompts import prompt_of
-from tests.stack import LOCAL, PATIENCE_S, Farm, ReplicaServer, make_request, own_stack
+from tests.stack import LOCAL, Farm, ReplicaServer, make_request, own_stack
 from tests.tiny import build_model
+from tests.waiting import PATIENCE_S
 
 KV_BYTES = 4 << 20
 ROWS = 77

@@ -39,12 +39,12 @@ from tests.stack import (
     Farm,
     ReplicaServer,
     Stack,
-    eventually,
     make_request,
     own_stack,
     start_orchestrator,
 )
 from tests.tiny import VOCABULARY
+from tests.waiting import eventually
 
 NAN, INF = float("nan"), float("inf")
 

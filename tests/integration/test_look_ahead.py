@@ -10,7 +10,8 @@ import pytest
 from outrider.tokens import TokenLog
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 from tests.integration.prompts import prompt_of
-from tests.stack import Farm, ReplicaServer, eventually
+from tests.stack import Farm, ReplicaServer
+from tests.waiting import eventually
 
 COUNT = 4
 PROMPT = prompt_of(40)

@@ -19,6 +19,7 @@ from outrider.inference.program import Done, More
 from outrider.inference.stream import Stream
 from outrider.sampling import SamplingParams
 from tests.unit.scripted import VOCAB, ScriptedRunner, Steps, claim_of, continuation, next_token
+from tests.waiting import eventually
 
 PROMPT = (3, 1, 4, 1, 5)
 FOR_EVER = 150
@@ -46,13 +47,6 @@ async def started(runner: ScriptedRunner) -> AsyncIterator[tuple[Batcher, Engine
         yield batcher, await batcher.start(lambda: Engine(runner))
     finally:
         batcher.close()
-
-
-async def until(condition: Any) -> None:
-    """Wait for what another thread does."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the other side is a thread
-            await asyncio.sleep(0.001)
 
 
 async def test_everything_runs_on_one_thread_that_is_not_the_loops() -> None:
@@ -84,7 +78,7 @@ async def test_the_loop_is_free_while_a_pass_runs() -> None:
     async with started(runner) as (batcher, _):
         runner.gate.clear()
         waiting = asyncio.create_task(batcher.run("a", claim_of(PROMPT), Steps()))
-        await until(lambda: runner.threads)
+        await eventually(lambda: runner.threads, "a pass has run")
         assert not waiting.done()
         runner.gate.set()
         assert (await waiting).result == [next_token(PROMPT)]
@@ -94,11 +88,11 @@ async def test_cancelling_the_wait_cancels_the_round_and_frees_its_session() -> 
     runner = Watched()
     async with started(runner) as (batcher, engine):
         waiting = asyncio.create_task(batcher.run("a", claim_of(PROMPT), Steps(growth=FOR_EVER)))
-        await until(lambda: runner.passes)
+        await eventually(lambda: runner.passes, "a pass has run")
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await until(lambda: engine.idle)
+        await eventually(lambda: engine.idle, "the engine is idle")
         assert await batcher.call(lambda: (len(engine.sessions), engine.pool.held)) == (0, 0)
     assert len(runner.passes) < FOR_EVER
 
@@ -150,7 +144,7 @@ async def test_close_ends_waiting_rounds_with_unavailable_and_joins_the_thread()
     batcher = Batcher()
     await batcher.start(lambda: Engine(runner))
     waiting = [asyncio.create_task(batcher.run(n, claim_of(PROMPT), Steps(growth=FOR_EVER))) for n in "ab"]
-    await until(lambda: runner.passes)
+    await eventually(lambda: runner.passes, "a pass has run")
     batcher.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(result) for result in results] == [Unavailable, Unavailable]
@@ -198,10 +192,15 @@ async def test_a_call_whose_caller_has_gone_is_no_error_on_the_loop() -> None:
     """The answer to a cancelled call has nowhere to go; that must not end as an unhandled error of the loop."""
     unhandled: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: unhandled.append(problem))
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
     async with started(ScriptedRunner()) as (batcher, _):
-        waiting = asyncio.create_task(batcher.call(lambda: gate.wait(10)))
-        await asyncio.sleep(0.01)
+
+        def hold() -> None:
+            begun.set()
+            gate.wait(10)
+
+        waiting = asyncio.create_task(batcher.call(hold))
+        await eventually(begun.is_set, "the thread is in the call")
         waiting.cancel()
         gate.set()
         await batcher.call(lambda: None)
@@ -217,10 +216,9 @@ async def test_idle_sessions_age_out_although_other_sessions_keep_the_engine_bus
     engine = await batcher.start(lambda: Engine(runner, clock=lambda: now[0]))
     await batcher.run("old", claim_of(PROMPT), Steps())
     busy = asyncio.create_task(batcher.run("busy", claim_of(PROMPT), Steps(growth=3000)))
-    await until(lambda: len(runner.passes) > 3)
+    await eventually(lambda: len(runner.passes) > 3, "it is busy")
     now[0] = 1e6
-    with contextlib.suppress(TimeoutError):
-        await until(lambda: engine.sessions.get("old") is None or busy.done())
+    await eventually(lambda: engine.sessions.get("old") is None or busy.done(), "the idle session has aged out")
     gone, still_busy = await batcher.call(lambda: engine.sessions.get("old")) is None, not busy.done()
     batcher.close()
     await asyncio.gather(busy, return_exceptions=True)
@@ -235,7 +233,7 @@ async def test_a_session_that_waits_for_room_starts_when_the_stream_in_its_way_e
         first, second = Stream(), Stream()
         await batcher.run("a", claim_of([1] * 12), Steps(), stream=first)
         waiting = asyncio.create_task(batcher.run("b", claim_of([2] * 12), Steps(), stream=second))
-        await until(lambda: second.waiting_since is not None)
+        await eventually(lambda: second.waiting_since is not None, "it waits for memory")
         assert not waiting.done()
         batcher.end(first)
         assert (await asyncio.wait_for(waiting, 10)).result == [next_token([2] * 12)]
@@ -254,10 +252,10 @@ async def test_a_look_ahead_that_nobody_waits_for_leaves_its_work_until_the_stre
             await batcher.run("a", claim_of(PROMPT), program, stream=stream, optional=True)
 
         waiting = asyncio.create_task(look_ahead())
-        await until(lambda: len(runner.passes) > 4)
+        await eventually(lambda: len(runner.passes) > 4, "it is busy")
         waiting.cancel()
         await asyncio.wait({waiting})
-        await until(lambda: engine.idle)
+        await eventually(lambda: engine.idle, "the engine is idle")
         branches = await batcher.call(engine.sessions.branches)
         path = branches[0].log.tokens[: len(PROMPT) + 2]
         outcome = await batcher.run("a", claim_of(path, len(PROMPT)), Propose(params, 2, VOCAB), stream=stream)

@@ -38,6 +38,7 @@ from tests.unit.test_clients import (
     verdict,
 )
 from tests.unit.test_status import as_received, bare
+from tests.waiting import eventually
 
 
 async def ready(answer: Answer) -> tuple[Member, FakeChannel]:
@@ -104,8 +105,7 @@ async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) 
     answers = [lambda request: bare(code, "broke"), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
     waiting = asyncio.create_task(TargetLink(member, options(), 5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
-    while member.state is State.READY:  # noqa: ASYNC110 - the link has no event for its own trouble
-        await asyncio.sleep(0)
+    await eventually(lambda: member.state is not State.READY, "the link has noticed")
     await member.handshake()
     assert isinstance(await waiting, Verdict)
     assert len(channel.call.sent) == 2
@@ -133,8 +133,7 @@ async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
     member, channel = await ready(lambda request: answers.pop(0)(request))
     link = TargetLink(member, options(), patience_s=5.0)
     waiting = asyncio.create_task(link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
-    while member.state is State.READY:  # noqa: ASYNC110 - the link has no event for its own trouble
-        await asyncio.sleep(0)
+    await eventually(lambda: member.state is not State.READY, "the link has noticed")
     assert not waiting.done()
     await member.handshake()
     answer = await waiting

@@ -21,6 +21,7 @@ from bench import flow
 from bench.alarm import Alarm
 from bench.proxy import Proxy, Side, obey, parse_address
 from bench.shape import Shape
+from tests.waiting import eventually
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -83,8 +84,7 @@ async def is_reset(reader: asyncio.StreamReader) -> bool:
 
 async def ended(proxy: Proxy) -> None:
     """Wait until no connection is left."""
-    while proxy.connections:  # noqa: ASYNC110 - a test may poll
-        await asyncio.sleep(0.001)
+    await eventually(lambda: not proxy.connections, "all connections have ended")
 
 
 async def echo(streams: Streams) -> None:
@@ -202,7 +202,7 @@ def test_a_reader_that_is_slow_makes_the_sender_wait(run: Run, monkeypatch: pyte
             (_, writer), (far_reader, _) = await connected(server, proxy)
             payload = random.Random(1).randbytes(30 << 20)
             sending = asyncio.create_task(send(writer, [payload]))
-            await asyncio.sleep(SILENCE_S)
+            await eventually(lambda: most >= 1 << 16, "the window has filled")
             assert await far_reader.read() == payload
             await sending
             assert 1 << 16 <= most <= (1 << 16) + (1 << 18), "the window and one read"

@@ -31,11 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.asynccontextmanager
 async def replicas(
-    folder: Path, acceptance: float = 0.8, **settings: Any
+    folder: Path, acceptance: float = 0.8, target_ms: str = TARGET_MS, **settings: Any
 ) -> AsyncIterator[tuple[ReplicaServer, ReplicaServer]]:
     """A target and a draft of their own."""
     common = {"model": str(folder), "listen": LOCAL, "engine": "synthetic"} | settings
-    target = ReplicaConfig(**common, synthetic_pass_ms=PassTimes.parse(TARGET_MS))
+    target = ReplicaConfig(**common, synthetic_pass_ms=PassTimes.parse(target_ms))
     draft = DraftConfig(**common, synthetic_pass_ms=PassTimes.parse(DRAFT_MS), synthetic_acceptance=acceptance)
     async with contextlib.AsyncExitStack() as servers:
         started = []
@@ -46,9 +46,14 @@ async def replicas(
 
 
 @contextlib.asynccontextmanager
-async def system(folder: Path, acceptance: float = 0.8, **settings: Any) -> AsyncIterator[Stack]:
+async def system(
+    folder: Path, acceptance: float = 0.8, target_ms: str = TARGET_MS, **settings: Any
+) -> AsyncIterator[Stack]:
     """With an orchestrator."""
-    async with replicas(folder, acceptance, **settings) as (target, draft), own_stack(target, draft) as stack:
+    async with (
+        replicas(folder, acceptance, target_ms, **settings) as (target, draft),
+        own_stack(target, draft) as stack,
+    ):
         yield stack
 
 

@@ -244,10 +244,11 @@ async def test_looking_ahead_is_seen_beside_the_verdict(
     recording: Recording, farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request to look ahead is a child of its round that lasts beside the verify and until its answer is taken up or
-    given up; the draft's span is below it, and it says when and with how many bytes the answer came."""
+    given up; the draft's span is below it, and it says when and with how many bytes the answer came. Some answers are
+    in time: a pass of the target lasts as long as 60 of the draft, which needs 5."""
     monkeypatch.setattr(Controller, "decide", always_ahead)
     save_tokenizer(tmp_path)
-    async with system(tmp_path) as stack:
+    async with system(tmp_path, target_ms="60") as stack:
         answer = await stack.generate(prompt_of(50), None, max_new_tokens=60)
     await complete(recording)
     rounds, verifies = by_round(recording, telemetry.SPAN_ROUND), by_round(recording, telemetry.SPAN_VERIFY_CLIENT)
@@ -312,7 +313,7 @@ async def test_fifty_streams_half_of_them_cancelled(
     async def one(number: int) -> None:
         answer = Answer()
         stream = stack.stream(make_request(prompt_of(9, number), k, max_new_tokens=24))
-        async with contextlib.aclosing(stream) as events:  # type: ignore[type-var]
+        async with contextlib.aclosing(stream) as events:
             async for event in events:
                 answer.read(event)
                 if number % 2 and len(answer.ids) > number // 5:

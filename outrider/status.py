@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -13,15 +13,15 @@ from outrider.errors import InvalidArgument, OutriderError, Unavailable, code_of
 DOMAIN = "outrider"
 
 
-def _packed(details: Iterable[object]) -> Iterable[any_pb2.Any]:
+def _packed(details: Iterable[Message]) -> Iterable[any_pb2.Any]:
     for detail in details:
         box = any_pb2.Any()
-        box.Pack(detail)  # type: ignore[arg-type]
+        box.Pack(detail)
         yield box
 
 
-def _details(error: OutriderError) -> list[object]:
-    details: list[object] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)]
+def _details(error: OutriderError) -> list[Message]:
+    details: list[Message] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)]
     if isinstance(error, InvalidArgument):
         violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.message)
         details.append(error_details_pb2.BadRequest(field_violations=[violation]))

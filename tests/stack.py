@@ -6,7 +6,7 @@ also knows what an idle system looks like, so that every test can show that it l
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -212,7 +212,9 @@ class Stack:
     channel: grpc.aio.Channel
     stub: Any
 
-    async def stream(self, request: pb.GenerateRequest, within_s: float = 120.0) -> AsyncIterator[pb.GenerateResponse]:
+    async def stream(
+        self, request: pb.GenerateRequest, within_s: float = 120.0
+    ) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Events of one answer; leaving the iteration cancels the call."""
         call = self.stub.Generate(request, timeout=within_s)
         try:
@@ -224,7 +226,7 @@ class Stack:
     async def ask(self, request: pb.GenerateRequest, within_s: float = 120.0) -> Answer:
         """A complete answer, its books checked."""
         answer = Answer()
-        async with contextlib.aclosing(self.stream(request, within_s)) as events:  # type: ignore[type-var]
+        async with contextlib.aclosing(self.stream(request, within_s)) as events:
             async for event in events:
                 answer.read(event)
         answer.check_books()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,8 +34,8 @@ def real_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def runner_of(folder: Path, kernels: str, dtype: str = "float32", compile: str = "auto", **more: object) -> ModelRunner:
-    return ModelRunner(ModelOptions(str(folder), dtype, kv_bytes=KV_BYTES, compile=compile, kernels=kernels, **more))  # type: ignore[arg-type]
+def runner_of(folder: Path, kernels: str, dtype: str = "float32", compile: str = "auto", **more: Any) -> ModelRunner:
+    return ModelRunner(ModelOptions(str(folder), dtype, kv_bytes=KV_BYTES, compile=compile, kernels=kernels, **more))
 
 
 @pytest.mark.parametrize("compile", ["off", "auto"])

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def joint_distribution(params: SamplingParams) -> dict[tuple[int, int], float]:
     return {(a, b): first[a] * rows[a][b] for a in range(VOCAB) for b in range(VOCAB)}
 
 
-SAMPLED = {
+SAMPLED: dict[str, tuple[int, dict[str, Any]]] = {
     "temperature 0.8": (12_000, {"temperature": 0.8}),
     "temperature 2": (2_500, {"temperature": 2.0}),
     "top-k 4": (2_500, {"temperature": 1.0, "top_k": 4}),
@@ -62,10 +63,10 @@ def test_two_tokens_in_a_row_follow_the_exact_joint_distribution(name: str) -> N
     seeds, fields = SAMPLED[name]
     seen: Counter[tuple[int, int]] = Counter()
     for seed in range(seeds):
-        params = SamplingParams(seed=seed, **fields)  # type: ignore[arg-type]
+        params = SamplingParams(seed=seed, **fields)
         first = choose(FIRST, [0] * 5, params, 5)
         seen[first, choose(SECOND[first], [*[0] * 5, first], params, 6)] += 1
-    assert chi_square_p(seen, joint_distribution(SamplingParams(**fields))) > 1e-4  # type: ignore[arg-type]
+    assert chi_square_p(seen, joint_distribution(SamplingParams(**fields))) > 1e-4
 
 
 def test_the_chi_square_would_see_a_wrong_temperature() -> None:
@@ -103,9 +104,9 @@ def test_pruning_is_exact_for_ties_and_tiny_vocabularies(scores: list[float], se
 
 
 @pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.3}, {"min_p": 0.5}, {"top_k": 1, "top_p": 0.1}])
-def test_temperature_zero_is_the_argmax_whatever_the_filters(filters: dict[str, float]) -> None:
+def test_temperature_zero_is_the_argmax_whatever_the_filters(filters: dict[str, Any]) -> None:
     for seed in range(20):
-        params = SamplingParams(temperature=0.0, seed=seed, **filters)  # type: ignore[arg-type]
+        params = SamplingParams(temperature=0.0, seed=seed, **filters)
         assert choose(FIRST, (), params, seed) == int(FIRST.argmax())
 
 
@@ -124,9 +125,9 @@ def test_top_k_one_is_greedy_at_any_temperature() -> None:
     assert chosen == {int(FIRST.argmax())}
 
 
-def survivors(logits: torch.Tensor, **fields: float) -> set[int]:
+def survivors(logits: torch.Tensor, **fields: Any) -> set[int]:
     """Tokens chosen over many seeds; on these flat vocabularies every survivor shows up."""
-    return {choose(logits, (), SamplingParams(temperature=1.0, seed=seed, **fields), 0) for seed in range(300)}  # type: ignore[arg-type]
+    return {choose(logits, (), SamplingParams(temperature=1.0, seed=seed, **fields), 0) for seed in range(300)}
 
 
 def test_ties_at_the_top_k_border_are_all_kept() -> None:

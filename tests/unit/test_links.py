@@ -47,9 +47,9 @@ async def ready(answer: Answer) -> tuple[Member, FakeChannel]:
     async def ask(channel: Any) -> Any:
         return FACTS
 
-    channel = FakeChannel(answer)
+    channel: Any = FakeChannel(answer)
     member = Member("host:1", ask, lambda facts: "")
-    member.channel = channel  # type: ignore[assignment]
+    member.channel = channel
     await member.handshake()
     return member, channel
 

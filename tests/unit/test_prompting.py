@@ -8,7 +8,7 @@ from orchestrator.conversations import Conversation
 from orchestrator.prompting import next_messages, prompt_tokens
 from orchestrator.request import TurnInput
 from outrider.errors import InvalidArgument
-from outrider.tokenizer import Tokenizer
+from outrider.tokenizer import Message, Tokenizer
 from tests.unit.byte_tokenizers import byte_level, save
 
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
@@ -21,8 +21,8 @@ def tokenizer(tmp_path: Path) -> Tokenizer:
     return Tokenizer.load(save(byte_level(), tmp_path, {}, TEMPLATE))
 
 
-def conversation(history: list[int], messages: list[dict[str, str]] | None = None) -> Conversation:
-    made = Conversation("s", messages=messages)  # type: ignore[arg-type]
+def conversation(history: list[int], messages: list[Message] | None = None) -> Conversation:
+    made = Conversation("s", messages=messages)
     made.set_prompt(history)
     return made
 
@@ -58,7 +58,7 @@ def test_a_later_turn_of_a_chat_reads_like_a_fresh_chat_of_the_same_messages(tok
     ],
 )
 def test_a_session_is_continued_in_its_own_form(
-    tokenizer: Tokenizer, began: list[dict[str, str]] | None, turn: TurnInput, words: str
+    tokenizer: Tokenizer, began: list[Message] | None, turn: TurnInput, words: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
         prompt_tokens(conversation([1], began), turn, tokenizer)

@@ -1,6 +1,7 @@
 """Every field of a GenerateRequest is honoured, or refused by its name."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from google.protobuf.message import Message
@@ -17,8 +18,8 @@ CONFIG = OrchestratorConfig("folder")
 Change = Callable[[pb.GenerateRequest], object]
 
 
-def request(**fields: object) -> pb.GenerateRequest:
-    return pb.GenerateRequest(**{"prompt": "hi", **fields})  # type: ignore[arg-type]
+def request(**fields: Any) -> pb.GenerateRequest:
+    return pb.GenerateRequest(**{"prompt": "hi", **fields})
 
 
 def read(message: pb.GenerateRequest, most_draft_tokens: int = 64) -> Turn:
@@ -29,8 +30,8 @@ def chat(*messages: tuple[str, str]) -> pb.Chat:
     return pb.Chat(messages=[pb.ChatMessage(role=role, content=content) for role, content in messages])
 
 
-def speculation(mode: int, tokens: int = 0) -> pb.Speculation:
-    return pb.Speculation(mode=mode, draft_tokens=tokens)  # type: ignore[arg-type]
+def speculation(mode: Any, tokens: int = 0) -> pb.Speculation:
+    return pb.Speculation(mode=mode, draft_tokens=tokens)
 
 
 FIXED, AUTO, OFF = pb.SPECULATION_MODE_FIXED, pb.SPECULATION_MODE_AUTO, pb.SPECULATION_MODE_OFF

@@ -1,5 +1,7 @@
 """The first message of a stream fixes session and sampling; every message is a checked claim."""
 
+from typing import Any
+
 import pytest
 
 from outrider.errors import InvalidArgument
@@ -33,10 +35,10 @@ def test_the_first_message_fixes_session_and_sampling(message: type[Message]) ->
     ],
 )
 def test_an_incomplete_first_message_is_refused_by_name(
-    message: type[Message], field: str, fields: dict[str, object]
+    message: type[Message], field: str, fields: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        read_opening(message(**fields))  # type: ignore[arg-type]
+        read_opening(message(**fields))
     assert caught.value.field == field
 
 
@@ -57,9 +59,9 @@ def test_later_messages_may_leave_the_session_out_or_repeat_it(message: type[Mes
         ("tokens[1]", {"tokens": [1, 10]}),
     ],
 )
-def test_a_bad_claim_is_refused_by_name(message: type[Message], field: str, fields: dict[str, object]) -> None:
+def test_a_bad_claim_is_refused_by_name(message: type[Message], field: str, fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        read_claim(message(**fields), OPENING, 10)  # type: ignore[arg-type]
+        read_claim(message(**fields), OPENING, 10)
     assert caught.value.field == field
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.text import INCOMPLETE, StopMatcher, TextStream
+from orchestrator.text import INCOMPLETE, Decode, StopMatcher, TextStream
 from tests.unit.byte_tokenizers import byte_fallback, byte_level
 
 BYTE_LEVEL = byte_level()
@@ -23,9 +23,9 @@ def decode_fallback(ids: Sequence[int]) -> str:
     return str(BYTE_FALLBACK.decode(list(ids), skip_special_tokens=True))
 
 
-def stream(ids: Sequence[int], decoder: object = decode) -> tuple[list[str], str]:
+def stream(ids: Sequence[int], decoder: Decode = decode) -> tuple[list[str], str]:
     """Chunks of each push, and the flush."""
-    text = TextStream(decoder)  # type: ignore[arg-type]
+    text = TextStream(decoder)
     return [text.push(token) for token in ids], text.flush()
 
 

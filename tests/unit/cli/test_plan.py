@@ -3,6 +3,7 @@ stack gives back the costs that made it."""
 
 import json
 import random
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,9 +20,9 @@ GIVEN = ["--t-draft", "2", "--t-verify", "1:20,16:22", "--acceptance", "0.8", "-
 
 
 def given(**changes: str | float | int | None) -> Given:
-    values: dict[str, str | float | int | None] = {"t_draft": "2", "t_verify": "20", "acceptance": "0.8"}
+    values: dict[str, Any] = {"t_draft": "2", "t_verify": "20", "acceptance": "0.8"}
     values |= {"rtt_draft": None, "rtt_target": None, "sessions": 1, "max_draft_tokens": 4} | changes
-    return Given(**values)  # type: ignore[arg-type]
+    return Given(**values)
 
 
 def test_acceptance_is_one_chance_or_a_list_by_position() -> None:

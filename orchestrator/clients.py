@@ -5,7 +5,8 @@ or from another incarnation raises an error here and never reaches the acceptanc
 pools or sessions beyond an id.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import grpc
 from opentelemetry.trace import Span
 
 from orchestrator.exchange import Exchange
-from orchestrator.peers import Prepared, Proposal, Verdict
+from orchestrator.peers import Outcome, Prepared, Proposal, Verdict
 from orchestrator.round_stream import RoundStream, StreamOptions
 from outrider import telemetry
 from outrider.errors import InvalidArgument, ProtocolViolation, Unavailable
@@ -55,12 +56,13 @@ def _read_miss(response: Any, claim: Claim) -> CacheMiss:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A look-ahead whose answer nobody has taken up: what it asked for, and its span."""
+    """A look-ahead whose answer nobody has taken up: what it asked for, since when, and its span."""
 
     claim: Claim
     block: tuple[int, ...]
     count: int
     exchange: Exchange
+    since: float
 
 
 class DraftStream:
@@ -69,18 +71,39 @@ class DraftStream:
     def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
         self._facts = facts
         self._ahead: _Ahead | None = None
+        self._preparation_s: float | None = None
         self._stream = RoundStream(draft_pb2_grpc.DraftServiceStub(channel).Propose, options)
 
-    async def propose(self, number: int, claim: Claim, count: int, parent: Span) -> Proposal | CacheMiss:
-        """Ask for a block of at most ``count`` tokens."""
-        self._give_up()
+    async def propose(
+        self, number: int, claim: Claim, count: int, parent: Span, late: Outcome | None = None
+    ) -> Proposal | CacheMiss:
+        """Ask for a block of at most ``count`` tokens; what was prepared for the outcome ``late`` may come first."""
+        if late is None:
+            self._give_up()
+        prepared: list[Proposal] = []
+
+        def will_do(response: draft_pb2.ProposeResponse) -> bool:
+            prepared.extend(self._prepared_for(late, response, count))
+            return bool(prepared)
+
         exchange = Exchange(telemetry.SPAN_PROPOSE_CLIENT, number, claim, parent)
         with telemetry.ending(exchange.span):
             request = self._request(number, claim, count, exchange.span)
-            response = await self._stream.ask(request)
+            response = await self._stream.ask(request, will_do)
             exchange.sent(request)
+            self._give_up()
+            if prepared:
+                return prepared[0]
             exchange.answered(response)
             return self._read(response, claim, count)
+
+    def _prepared_for(
+        self, outcome: Outcome | None, response: draft_pb2.ProposeResponse, count: int
+    ) -> Iterator[Proposal]:
+        """What a look-ahead whose answer is late has for the outcome, if anything."""
+        found = self._take_up(response) if outcome is not None else None
+        if outcome is not None and isinstance(found, Prepared) and (block := found.blocks.get(outcome)):
+            yield Proposal(block[:count], found.cached_len, prepared=True)
 
     async def look_ahead(
         self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, parent: Span
@@ -92,9 +115,20 @@ class DraftStream:
         request = self._request(number, claim, count, exchange.span)
         request.look_ahead.draft_tokens.extend(block)
         request.look_ahead.fanout.extend(fanout)
-        self._ahead = _Ahead(claim, block, count, exchange)
-        await self._stream.send(request, exchange.arrived)
+        self._ahead = ahead = _Ahead(claim, block, count, exchange, time.perf_counter())
+        await self._stream.send(request, lambda response: self._arrived(ahead, response))
         exchange.sent(request)
+
+    def _arrived(self, ahead: _Ahead, response: draft_pb2.ProposeResponse) -> None:
+        """The answer to a look-ahead has come."""
+        ahead.exchange.arrived(response)
+        if self._ahead is ahead:
+            self._preparation_s = time.perf_counter() - ahead.since
+
+    def preparation_s(self) -> float | None:
+        """Seconds that the answer to the last look-ahead took, if it has come since this was last asked."""
+        took, self._preparation_s = self._preparation_s, None
+        return took
 
     def _give_up(self) -> None:
         """An answer that has not been taken up by now is not wanted any more."""
@@ -103,12 +137,15 @@ class DraftStream:
             self._ahead = None
 
     def prepared(self) -> Prepared | CacheMiss | None:
-        """What the last look-ahead has brought by now; None when nothing. Told once, and given up when it is late."""
-        response, ahead = self._stream.arrived(), self._ahead
-        if response is None or ahead is None:
-            self._give_up()
+        """What the last look-ahead has brought by now; None when nothing. Told once."""
+        response = self._stream.arrived()
+        return self._take_up(response) if response is not None else None
+
+    def _take_up(self, response: draft_pb2.ProposeResponse) -> Prepared | CacheMiss | None:
+        """The answer to the look-ahead, unless it was given up."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
             return None
-        self._ahead = None
         ahead.exchange.arrived(response)
         with telemetry.ending(ahead.exchange.span):
             ahead.exchange.span.set_attribute(telemetry.TAKEN_UP, True)

@@ -8,14 +8,14 @@ controller's plan, and does not know verdicts beyond what they say of a block.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opentelemetry.trace import Span
 
 from orchestrator.caches import CacheView, resending
 from orchestrator.ngram import NO_MATCH, Match, NgramDrafter
-from orchestrator.peers import Draft, Prepared
-from orchestrator.plans import Drafter, Plan
+from orchestrator.peers import Draft, Outcome, Prepared
+from orchestrator.plans import Drafter, Plan, Preparation
 from outrider import telemetry
 from outrider.errors import OutriderError, Unavailable
 from outrider.round_timings import RoundTimings
@@ -24,13 +24,18 @@ from outrider.tokens import CacheMiss, Claim, TokenLog
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Draft tokens for a round, who guessed, whether look-ahead had them ready, and what the asking took."""
+    """Draft tokens for a round, who guessed, whether look-ahead prepared them, and what the asking took."""
 
     tokens: tuple[int, ...] = ()
     drafter: Drafter = Drafter.NONE
     prepared: bool = False
     seconds: float = 0.0
     timings: RoundTimings = field(default_factory=RoundTimings)
+
+    @property
+    def late(self) -> bool:
+        """Whether look-ahead had prepared them, and they came when they had been asked for already."""
+        return self.prepared and self.seconds > 0
 
 
 @dataclass(slots=True)
@@ -44,10 +49,12 @@ class Drafting:
     _copies: NgramDrafter | None = None
     _match: Match = NO_MATCH
     _ready: tuple[int, ...] = ()
+    _late: Outcome | None = None  # of the last verdict, where what was prepared for it may still come
     _asking: asyncio.Task[None] | None = None
     _looked: bool = False
+    _prepares: Preparation | None = None  # what the last look-ahead asked for
     _faulty: int = -1  # the last round that was counted as a fault
-    _late: OutriderError | None = None  # trouble that came when the span of its round had ended
+    _untold: OutriderError | None = None  # trouble that came when the span of its round had ended
 
     @property
     def ready(self) -> int:
@@ -69,17 +76,18 @@ class Drafting:
     async def guess(self, plan: Plan, number: int, span: Span) -> Guess:
         """The draft tokens of a round; none when the draft is away or in trouble."""
         ready, self._ready = self._ready, ()
-        if self._late is not None:
-            self._tell(self._late, span)
+        late, self._late = self._late, None
+        if self._untold is not None:
+            self._tell(self._untold, span)
         if plan.drafter is Drafter.NONE or plan.draft_tokens == 0:
             return Guess()
         if plan.drafter is Drafter.NGRAM:
             return Guess(self._match.tokens[: plan.draft_tokens], Drafter.NGRAM)
         if ready:
             return Guess(ready[: plan.draft_tokens], Drafter.MODEL, prepared=True)
-        return await self._ask(plan.draft_tokens, number, span)
+        return await self._ask(plan.draft_tokens, number, span, late)
 
-    async def _ask(self, count: int, number: int, span: Span) -> Guess:
+    async def _ask(self, count: int, number: int, span: Span, late: Outcome | None) -> Guess:
         began = time.perf_counter()
         if self._asking is not None:  # one message at a time; its own time is bounded
             await asyncio.wait({self._asking})
@@ -87,13 +95,14 @@ class Drafting:
             if not self.draft.available:
                 raise Unavailable("the draft has failed meanwhile")
             proposal = await resending(
-                self.view, self.log, lambda claim: self.draft.propose(number, claim, count, span)
+                self.view, self.log, lambda claim: self.draft.propose(number, claim, count, span, late)
             )
         except OutriderError as error:
             self._fault(number, error, span)
             return Guess(drafter=Drafter.MODEL, seconds=time.perf_counter() - began)
         self.view.length = proposal.cached_len
-        return Guess(proposal.tokens, Drafter.MODEL, False, time.perf_counter() - began, proposal.timings)
+        took = time.perf_counter() - began
+        return Guess(proposal.tokens, Drafter.MODEL, proposal.prepared, took, proposal.timings)
 
     def look_ahead(self, plan: Plan, number: int, block: tuple[int, ...], span: Span) -> None:
         """Have the next block prepared while this one is verified. It waits for nothing."""
@@ -101,6 +110,7 @@ class Drafting:
         self._looked = wanted and self._free and self.draft.available
         if self._looked:
             claim, count = self.view.claim(self.log), max(1, plan.draft_tokens)
+            self._prepares = Preparation(count, sum(plan.fanout))
             self._asking = asyncio.create_task(self._send(number, claim, block, plan.fanout, count, span))
 
     @property
@@ -125,11 +135,13 @@ class Drafting:
     def collect(self, number: int, accepted: int, next_token: int, span: Span) -> bool | None:
         """Take up the block that was prepared for this outcome. Whether there was one; None without a look-ahead.
 
-        A request that is still on its way out is late: a draft that hangs holds up nothing.
+        A request that is still on its way out is late: a draft that hangs holds up nothing. What is late may still be
+        taken when it comes.
         """
         if not self._looked:
             return None
         if not self._free:
+            self._late = (accepted, next_token)
             return False
         try:
             prepared = self.draft.prepared()
@@ -141,7 +153,14 @@ class Drafting:
             self._ready = prepared.blocks.get((accepted, next_token), ())
         elif isinstance(prepared, CacheMiss):
             self.view.length = prepared.cached_len
+        else:
+            self._late = (accepted, next_token)
         return bool(self._ready)
+
+    def preparation(self) -> Preparation | None:
+        """The last look-ahead, if its answer has come since this was last asked."""
+        seconds = self.draft.preparation_s()
+        return replace(self._prepares, seconds=seconds) if self._prepares and seconds is not None else None
 
     async def aclose(self) -> None:
         """Nothing is asked for any more."""
@@ -160,5 +179,5 @@ class Drafting:
 
     def _tell(self, error: OutriderError, span: Span) -> None:
         """Write an event into the span of the round, or of the next one when it has ended."""
-        self._late = None if span.is_recording() else error
+        self._untold = None if span.is_recording() else error
         span.add_event(telemetry.DRAFT_FAULT, {telemetry.ERROR_TYPE: type(error).__name__})

@@ -59,6 +59,12 @@ class PoolEstimates:
         if seen.proposed:
             source = source_of(seen.plan.drafter, situation.ngram_match)
             self.acceptance(source).note(seen.proposed, seen.accepted, self.now)
+        if seen.preparation is not None:
+            asked, costs = seen.preparation, self.timings.costs(situation.sessions, self.now)
+            expected = costs.prepare_s(asked.draft_tokens, asked.outcomes)
+            self.hits.note_preparing(situation.sessions, asked.seconds / expected, self.now)
+        if seen.late:
+            self.hits.note_late(seen.proposed, situation.sessions, self.now)
         if seen.hit is not None:
             self.hits.note(seen.proposed, situation.sessions, seen.plan.covered, seen.hit, self.now)
         if not (first or delayed) and self._as_planned(seen, situation):

@@ -1,8 +1,8 @@
-"""What look-ahead is worth beside what is expected of it: how often it has the outcome ready, and what asking again
-costs where it has not. Both are learned as multiples of the expectation.
+"""What look-ahead is worth beside what is expected of it: how often it has the outcome prepared, how long that takes,
+and what asking again costs where it has not. All are learned as multiples of the expectation.
 
-What comes too late, what the draft ranks worse than usual, and a draft that is still busy with what nobody needs are
-all in them.
+What never comes, what the draft ranks worse than usual, and a draft that is still busy with what nobody needs are all
+in them.
 """
 
 from orchestrator.decay import Counts, Level
@@ -18,12 +18,19 @@ class Hits:
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], Counts] = {}
         self._again: dict[int, Level] = {}
+        self._preparing: dict[int, Level] = {}
 
     def note(self, k: int, sessions: int, expected: float, hit: bool, now: float) -> None:
         """A verdict on a block of ``k``, whose outcome was ``expected`` among those prepared with such a chance."""
         for length, half_life in ((0, _LONG), (k, _HALF_LIFE)):
             counts = self._counts.setdefault((length, load_of(sessions)), Counts(half_life))
             counts.add([float(hit)], [expected], now)
+
+    def note_late(self, k: int, sessions: int, now: float) -> None:
+        """The outcome of a verdict that was noted as no hit had been prepared all the same; it came late."""
+        for length in (0, k):
+            if (counts := self._counts.get((length, load_of(sessions)))) is not None:
+                counts.add([1.0], [0.0], now)
 
     def multiple(self, k: int, sessions: int, now: float) -> float:
         """Hits over expected hits; 1 before anything was seen."""
@@ -36,6 +43,15 @@ class Hits:
     def note_again(self, sessions: int, multiple: float, now: float) -> None:
         """A block that was asked for after a miss, in so many times the usual time of such a block."""
         self._again.setdefault(load_of(sessions), Level(_LONG)).note(multiple, now, 1 / sessions)
+
+    def note_preparing(self, sessions: int, multiple: float, now: float) -> None:
+        """A look-ahead whose answer took so many times the expected time."""
+        self._preparing.setdefault(load_of(sessions), Level(_HALF_LIFE / 4)).note(multiple, now, 1 / sessions)
+
+    def preparing(self, sessions: int, now: float) -> float:
+        """Times the expected time that a look-ahead takes."""
+        level = self._preparing.get(load_of(sessions))
+        return level.blend(1.0, 1.0, now) if level else 1.0
 
     def again(self, sessions: int, now: float) -> float:
         """Times the usual time that a block takes after a miss."""

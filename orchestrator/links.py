@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from opentelemetry.trace import Span
 
 from orchestrator.clients import DraftStream, TargetStream
-from orchestrator.peers import Prepared, Proposal, Verdict
+from orchestrator.peers import Outcome, Prepared, Proposal, Verdict
 from orchestrator.pools import Member, State
 from orchestrator.round_stream import StreamOptions
 from outrider.errors import (
@@ -73,10 +73,12 @@ class DraftLink:
         """Whether the draft is worth asking now."""
         return self._member.state is State.READY and not self._refused
 
-    async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
+    async def propose(
+        self, number: int, claim: Claim, count: int, span: Span, late: Outcome | None = None
+    ) -> Proposal | CacheMiss:
         """A block, or any error: then the member backs off and the stream is gone."""
         with self._minding():
-            answer = await self._open().propose(number, claim, count, span)
+            answer = await self._open().propose(number, claim, count, span, late)
         if isinstance(answer, Proposal):
             self._member.succeeded()
         return answer
@@ -92,6 +94,10 @@ class DraftLink:
         """What the last look-ahead has brought by now. Raises what ``propose`` raises."""
         with self._minding():
             return self._stream.prepared() if self._stream is not None else None
+
+    def preparation_s(self) -> float | None:
+        """Seconds that the answer to the last look-ahead took, if it has come since this was last asked."""
+        return self._stream.preparation_s() if self._stream is not None else None
 
     def _open(self) -> DraftStream:
         if self._stream is None:

@@ -14,7 +14,7 @@ from outrider.outcomes import USUAL_COVERAGE, hit_rate, ranked, spread
 from outrider.throughput import Costs, expected_tokens
 
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
-_OUTCOMES = (16, 8, 4, 2)
+_OUTCOMES = (32, 16, 8, 4, 2)
 _MOST_HITS = 0.98
 _SHOWN = 8
 
@@ -95,18 +95,24 @@ def serial(terms: Terms, k: int) -> Option:
 
 
 def ahead(terms: Terms, k: int) -> Option | None:
-    """The draft prepares the next block meanwhile, for as many outcomes as it can in the time of the verdict. None
-    where it cannot even for few: what comes later is not waited for."""
+    """The draft prepares the next block meanwhile, for the number of outcomes that is worth most: what is not ready
+    when the verdict comes is waited for. None where it would take twice the verdict's time even for few."""
+    verdict = terms.seconds((Drafter.MODEL, True), k)
+    likeliest = ranked(terms.chances[: k + 1], USUAL_COVERAGE, _OUTCOMES[0])
+    multiple = terms.pool.hits.preparing(terms.costs.sessions, terms.pool.now)
+    late = {count: multiple * terms.costs.prepare_s(k, count) - verdict for count in _OUTCOMES}
+    options = (_prepared(terms, k, likeliest[:count], verdict, max(0.0, late[count])) for count in late)
+    soon = (option for option in options if late[sum(option.fanout)] < verdict)
+    return max(soon, key=lambda option: option.rate, default=None)
+
+
+def _prepared(terms: Terms, k: int, likeliest: list[tuple[float, int]], verdict: float, late: float) -> Option:
+    """Looking ahead for these outcomes, ready so many seconds later than the verdict."""
     pool, costs, sessions = terms.pool, terms.costs, terms.costs.sessions
-    tokens, verdict = expected_tokens(terms.acceptance, k), terms.seconds((Drafter.MODEL, True), k)
-    room = next((count for count in _OUTCOMES if costs.prepare_s(k, count) <= verdict), 0)
-    if not room:
-        return None
-    likeliest = ranked(terms.chances[: k + 1], USUAL_COVERAGE, room)
-    covered = hit_rate(likeliest)
+    tokens, covered = expected_tokens(terms.acceptance, k), hit_rate(likeliest)
     hits = min(_MOST_HITS, covered * pool.hits.multiple(k, sessions, pool.now))
     again = costs.propose_s(k) * pool.hits.again(sessions, pool.now)
-    seconds = verdict + (1 - hits) * again + terms.reading_s(tokens)
+    seconds = verdict + hits * late + (1 - hits) * again + terms.reading_s(tokens)
     return Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), covered, hits)
 
 

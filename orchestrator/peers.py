@@ -14,18 +14,24 @@ from outrider.tokens import CacheMiss, Claim
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A block of draft tokens, and the length that the draft has cached."""
+    """A block of draft tokens, and the length that the draft has cached. ``prepared``: a look-ahead brought it, later
+    than the verdict and sooner than the answer to the question."""
 
     tokens: tuple[int, ...]
     cached_len: int
     timings: RoundTimings = field(default=RoundTimings(), compare=False)
+    prepared: bool = False
+
+
+Outcome = tuple[int, int]
+"""Of a verdict: the number accepted, and the next token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Blocks for outcomes of a verdict, by (number accepted, next token), and the length that the draft had cached."""
+    """Blocks for outcomes of a verdict, and the length that the draft had cached."""
 
-    blocks: Mapping[tuple[int, int], tuple[int, ...]]
+    blocks: Mapping[Outcome, tuple[int, ...]]
     cached_len: int
 
 
@@ -50,8 +56,11 @@ class Draft(Protocol):
     def available(self) -> bool:
         """Whether the draft is worth asking now."""
 
-    async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
-        """At most ``count`` tokens. Raises OutriderError for any trouble, junk included."""
+    async def propose(
+        self, number: int, claim: Claim, count: int, span: Span, late: Outcome | None = None
+    ) -> Proposal | CacheMiss:
+        """At most ``count`` tokens; what the last look-ahead prepared for ``late`` will do, if that comes first. Raises
+        OutriderError for any trouble, junk included."""
 
     async def look_ahead(
         self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, span: Span
@@ -61,6 +70,9 @@ class Draft(Protocol):
 
     def prepared(self) -> Prepared | CacheMiss | None:
         """What the last look-ahead has brought by now. Raises OutriderError."""
+
+    def preparation_s(self) -> float | None:
+        """Seconds that the answer to the last look-ahead took, if it has come since this was last asked."""
 
 
 class Target(Protocol):

@@ -78,6 +78,16 @@ class Plan:
         return (self.drafter, self.look_ahead)
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A look-ahead whose answer has come."""
+
+    draft_tokens: int
+    outcomes: int
+    seconds: float = 0.0
+    """From its sending to its answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What became of a round: one per verdict, those of a run included. Times are seconds."""
@@ -98,6 +108,10 @@ class Observation:
     """Whether it is a further round of a run, so that no round trip is in it."""
     hit: bool | None = None
     """Whether look-ahead had prepared the outcome of this round; None when it did not look ahead."""
+    late: bool = False
+    """Whether this round's block had been prepared for the outcome of the round before, but came after its verdict."""
+    preparation: Preparation | None = None
+    """The last look-ahead, when its answer came since the last observation."""
     draft_forward_s: float = 0.0
     """Of the propose call; 0 when there was none."""
     draft_queue_s: float = 0.0

@@ -58,11 +58,14 @@ class RoundStream:
         self._reading: asyncio.Task[Any] | None = None
         self._optional: list[int] = []  # rounds of messages whose answer may still come, or not
 
-    async def ask(self, request: Any) -> Any:
-        """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised."""
+    async def ask(self, request: Any, instead: Callable[[Any], bool] | None = None) -> Any:
+        """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised.
+
+        Where an optional answer comes first that will do ``instead``, it is returned, and the other one passed over.
+        """
         self._fix(request)
         patience = self._options.round_timeout_s + len(request.tokens) * _CATCH_UP_S_PER_TOKEN
-        return await self._exchange(request, request.round, patience)
+        return await self._exchange(request, request.round, patience, instead)
 
     async def next_answer(self, number: int) -> Any:
         """Wait for the answer to a round that needs no message. Raises what ``ask`` raises."""
@@ -74,7 +77,7 @@ class RoundStream:
         ``notice`` hears of the answer when it comes, unless another one that nobody has read stands before it.
         """
         self._fix(request)
-        await self._exchange(request, request.round, self._options.round_timeout_s, wait=False)
+        await self._exchange(request, None, self._options.round_timeout_s)
         self._optional.append(request.round)
         reading = self._read()
         if notice is not None:
@@ -84,14 +87,13 @@ class RoundStream:
         """The answer to the last message sent, when it has come; else None. Raises what ``ask`` raises."""
         if not self._optional or not self._read().done():
             return None
-        newest = self._optional[-1]
         reading, self._reading = self._reading, None
         assert reading is not None
         try:
-            response = self._checked(reading.result(), newest)
+            response = self._checked(reading.result(), None)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise self._translated(error) from None
-        return response if response.round == newest else None
+        return response if not self._optional else None
 
     def _fix(self, request: Any) -> None:
         """The first message of the stream also carries what is fixed for its life."""
@@ -108,20 +110,23 @@ class RoundStream:
             self._reading.add_done_callback(_look)
         return self._reading
 
-    async def _exchange(self, request: Any, number: int, patience: float, wait: bool = True) -> Any:
+    async def _exchange(
+        self, request: Any, number: int | None, patience: float, instead: Callable[[Any], bool] | None = None
+    ) -> Any:
+        """Send, unless there is nothing to send, and wait for the answer to a round, unless it is None."""
         try:
             async with asyncio.timeout(patience):
                 if request is not None:
                     await self._call.write(request)
-                return await self._answer(number) if wait else None
+                return await self._answer(number, instead) if number is not None else None
         except TimeoutError:
             self.close()
             raise Unavailable(f"no answer within {patience:g} s") from None
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise self._translated(error) from None
 
-    async def _answer(self, number: int) -> Any:
-        """The next answer that is not one to an optional message."""
+    async def _answer(self, number: int, instead: Callable[[Any], bool] | None) -> Any:
+        """The next answer that is not one to an optional message, or that will do instead."""
         while True:
             if self._reading is None and not self._optional:
                 return self._checked(await self._call.read(), number)
@@ -129,6 +134,9 @@ class RoundStream:
             self._reading = None
             if self._checked(response, number).round == number:
                 self._optional.clear()
+                return response
+            if instead is not None and instead(response):
+                self._optional.append(number)
                 return response
 
     @staticmethod
@@ -139,8 +147,9 @@ class RoundStream:
             return Unavailable("the stream has ended")
         return error
 
-    def _checked(self, response: Any, number: int) -> Any:
-        """The response, if it is one, to this round or to an optional message; those before that get none any more."""
+    def _checked(self, response: Any, number: int | None) -> Any:
+        """The response, if it is one, to this round or to an optional message, the first one of its round; those before
+        that get none any more."""
         if response is grpc.aio.EOF:
             raise Unavailable("the peer ended the stream")
         if response is None:  # what grpc.aio gives for bytes that are no such message
@@ -150,7 +159,8 @@ class RoundStream:
             del self._optional[: self._optional.index(response.round) + 1]
         elif response.round != number:
             self.close()
-            raise ProtocolViolation(f"answer to round {response.round} in round {number}")
+            words = "" if number is None else f" in round {number}"
+            raise ProtocolViolation(f"answer to round {response.round}{words}")
         return response
 
     def close(self) -> None:

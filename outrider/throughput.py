@@ -72,14 +72,15 @@ def serial(costs: Costs, acceptance: Sequence[float], k: int) -> float:
 
 
 def look_ahead(costs: Costs, acceptance: Sequence[float], k: int, hit_rate: float, outcomes: int) -> float:
-    """Tokens/s of preparing the next block while one is verified: E(k) / (verify(k) + (1 - hit_rate) propose(k)).
+    """Tokens/s of preparing the next block while one is verified:
+    E(k) / (verify(k) + hit_rate max(0, prepare(k, outcomes) - verify(k)) + (1 - hit_rate) propose(k)).
 
     ``hit_rate`` is the chance that one of the ``outcomes`` prepared is the one that comes. What is not ready when the
-    verdict comes is not waited for: then this is ``serial``.
+    verdict comes is waited for, and asked for at the same time in case it is not among them.
     """
-    in_time = costs.prepare_s(k, outcomes) <= costs.verify_s(k)
-    again = 1 - hit_rate if in_time else 1.0
-    return expected_tokens(acceptance, k) / (costs.verify_s(k) + again * costs.propose_s(k))
+    late = max(0.0, costs.prepare_s(k, outcomes) - costs.verify_s(k))
+    spent = costs.verify_s(k) + hit_rate * late + (1 - hit_rate) * costs.propose_s(k)
+    return expected_tokens(acceptance, k) / spent
 
 
 def serial_break_even_s(costs: Costs, acceptance: Sequence[float], k: int) -> float:
@@ -92,12 +93,11 @@ def serial_break_even_s(costs: Costs, acceptance: Sequence[float], k: int) -> fl
 
 
 def look_ahead_break_even_s(costs: Costs, acceptance: Sequence[float], k: int, hit_rate: float, outcomes: int) -> float:
-    """The same for ``look_ahead``, prepared in time at equal round trips:
-    E(k) target(S) = r + target(S (1 + k)) + (1 - hit_rate) (r + k draft(S)); else that of ``serial``."""
+    """The same for ``look_ahead``, at equal round trips r, which it waits for no later than for the verdict's:
+    E(k) target(S) = r + target(S (1 + k)) + hit_rate late + (1 - hit_rate) (r + k draft(S))."""
     here = replace(costs, rtt_draft_s=0.0, rtt_target_s=0.0)
-    if here.prepare_s(k, outcomes) > here.verify_s(k):
-        return serial_break_even_s(costs, acceptance, k)
-    spent = here.verify_s(k) + (1 - hit_rate) * here.propose_s(k)
+    late = max(0.0, here.prepare_s(k, outcomes) - here.verify_s(k))
+    spent = here.verify_s(k) + hit_rate * late + (1 - hit_rate) * here.propose_s(k)
     return (expected_tokens(acceptance, k) * costs.plain_s() - spent) / (2 - hit_rate)
 
 

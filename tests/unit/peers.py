@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry.trace import Span
 
-from orchestrator.peers import Prepared, Proposal, Verdict
+from orchestrator.peers import Outcome, Prepared, Proposal, Verdict
 from outrider.errors import OutriderError
 from outrider.tokens import CacheMiss, Claim, TokenLog, check_claim
 from tests.unit.scripted import VOCAB, continuation, next_token
@@ -136,6 +136,7 @@ class FakeDraft:
     claims: list[Claim] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     late: bool = False
+    came_late: int = 0
     _prepared: Prepared | CacheMiss | None = None
 
     async def look_ahead(
@@ -160,7 +161,17 @@ class FakeDraft:
     def prepared(self) -> Prepared | CacheMiss | None:
         return None if self.late else self._prepared
 
-    async def propose(self, number: int, claim: Claim, count: int, span: Span) -> Proposal | CacheMiss:
+    def preparation_s(self) -> float | None:
+        return None
+
+    async def propose(
+        self, number: int, claim: Claim, count: int, span: Span, late: Outcome | None = None
+    ) -> Proposal | CacheMiss:
+        if self.late and late is not None and isinstance(self._prepared, Prepared):
+            found, self._prepared = self._prepared, None
+            if block := found.blocks.get(late):
+                self.came_late += 1
+                return Proposal(block[:count], found.cached_len, prepared=True)
         length = self.evict(len(self.claims))
         if length is not None:
             self.cache.log.truncate(min(length, len(self.cache.log)))

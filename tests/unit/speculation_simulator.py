@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from orchestrator.plans import Drafter, Observation, Plan, Situation
+from orchestrator.plans import Drafter, Observation, Plan, Preparation, Situation
 
 Seconds = Callable[[int], float]
 Process = Generator["Signal", Any, None]
@@ -196,10 +196,20 @@ class Replica:
 
 @dataclass
 class LookAhead:
-    """A request to look ahead, and whether its answer has come."""
+    """A request to look ahead for blocks of ``count``, whether its answer has come, and whether it has the outcome."""
 
+    count: int
+    outcomes: int
+    since: float
+    took: float | None = None
     job: Job | None = None
-    here: bool = False
+    here: Signal = field(default_factory=lambda: Signal())
+    right: bool = False
+
+    def adopted(self, k: int) -> int:
+        """Tokens of a block of k that need not be computed again when it is asked for now."""
+        chosen = self.count - len(self.job.rows) if self.job is not None and self.right else 0
+        return max(0, min(chosen, k - 1))
 
 
 @dataclass
@@ -271,22 +281,29 @@ class Simulation:
                 )
             )
             self.outcome.plans.append(plan)
-            began, k, proposal, passes = time.now, plan.draft_tokens, None, 0
+            began, k, proposal, passes, late = time.now, plan.draft_tokens, None, 0, False
             if plan.drafter is Drafter.MODEL and not prepared:
                 yield time.sleep(world.rtt_draft_s / 2)
-                if looking is not None and looking.job is not None:
-                    looking.job.cancelled = True
-                job = self.draft.ask([behind] + [1] * (k - 1))
-                passes = k
-                for signal in list(job.done):
-                    proposal = yield signal
-                yield time.sleep(world.rtt_draft_s / 2)
+                late = looking is not None and looking.right and looking.job is not None and not looking.job.rows
+                if late:
+                    assert looking is not None
+                    yield looking.here
+                    k = min(k, looking.count)
+                else:
+                    rows = [behind] + [1] * (k - 1)
+                    if looking is not None and looking.job is not None:
+                        rows = rows[looking.adopted(k) :]
+                        looking.job.cancelled = True
+                    job, passes = self.draft.ask(rows), len(rows)
+                    for signal in list(job.done):
+                        proposal = yield signal
+                    yield time.sleep(world.rtt_draft_s / 2)
                 behind = 1
-            looking = None
+            waited, looking = looking, None
             sent = time.now
             propose_s = sent - began if k and plan.drafter is Drafter.MODEL else 0.0
             if plan.look_ahead:
-                looking = LookAhead()
+                looking = LookAhead(k, sum(plan.fanout), time.now)
                 time.spawn(self._prepare(looking, [1] + [sum(plan.fanout)] * k))
             count = plan.run + 1
             yield time.sleep(world.rtt_target_s / 2)
@@ -307,9 +324,8 @@ class Simulation:
                 times.extend([time.now] * min(accepted + 1, world.tokens - len(times)))
                 hit = None
                 if looking is not None:
-                    hit = looking.here and self._hit(
-                        plan, accepted, good(place + accepted), next_best[place + accepted]
-                    )
+                    looking.right = self._hit(plan, accepted, good(place + accepted), next_best[place + accepted])
+                    hit = looking.here.fired and looking.right
                 prepared = k if hit else 0
                 behind = 1 if plan.drafter is Drafter.MODEL else behind + accepted + 1
                 controller.observe(
@@ -323,6 +339,8 @@ class Simulation:
                         cycle_s=time.now - last if last else 0.0,
                         follows=number > 0,
                         hit=hit,
+                        late=late,
+                        preparation=self._preparation(looking, waited),
                         draft_forward_s=proposal.forward if proposal else 0.0,
                         draft_queue_s=proposal.queue if proposal else 0.0,
                         draft_passes=passes,
@@ -344,7 +362,17 @@ class Simulation:
         looking.job = self.draft.ask(rows)
         yield looking.job.done[-1]
         yield self.time.sleep(self.world.rtt_draft_s / 2)
-        looking.here = True
+        looking.took = self.time.now - looking.since
+        looking.here.fire()
+
+    @staticmethod
+    def _preparation(*lookings: LookAhead | None) -> Preparation | None:
+        """The one whose answer has come since it was last asked."""
+        for looking in lookings:
+            if looking is not None and looking.took is not None:
+                took, looking.took = looking.took, None
+                return Preparation(looking.count, looking.outcomes, took)
+        return None
 
     def _hit(self, plan: Plan, accepted: int, own: bool, luck: float) -> bool:
         """Whether the outcome had been prepared."""

@@ -148,3 +148,31 @@ async def test_closing_ends_the_read_that_goes_on() -> None:
     stream.close()
     await come(call)
     assert (call.reads, call.cancelled) == (0, True)
+
+
+async def test_an_optional_answer_that_will_do_is_taken_and_the_asked_one_passed_over() -> None:
+    """Whatever is sent next; also when it has the same round."""
+    for ask_next in (True, False):
+        stream, call = opened()
+        await stream.send(request(3))
+        asked = asyncio.create_task(stream.ask(request(4), lambda response: response.round == 3))
+        await come(call, answer(3))
+        assert (await asked).round == 3
+        if ask_next:
+            asked = asyncio.create_task(stream.ask(request(5)))
+            await come(call, answer(4), answer(5))
+            assert (await asked).round == 5
+        else:
+            await stream.send(request(4))
+            await come(call, answer(4))
+            assert stream.arrived() is None, "the answer to the question that nobody waits for"
+            await come(call, answer(4))
+            assert stream.arrived().round == 4
+
+
+async def test_an_optional_answer_that_will_not_do_is_passed_over() -> None:
+    stream, call = opened()
+    await stream.send(request(3))
+    asked = asyncio.create_task(stream.ask(request(4), lambda response: False))
+    await come(call, answer(3), answer(4))
+    assert (await asked).round == 4

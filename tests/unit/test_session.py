@@ -326,13 +326,24 @@ async def test_a_block_that_was_prepared_is_verified_without_asking_the_draft() 
     assert (len(draft.counts), made.totals.hits, made.totals.look_aheads) == (1, 4, 4)
 
 
-@pytest.mark.parametrize(("draft", "why"), [(FakeDraft([right], late=True), "late"), (FakeDraft([half_right]), "miss")])
-async def test_what_was_not_prepared_is_asked_for(draft: FakeDraft, why: str) -> None:
-    made = generation(draft, FakeTarget(), most=12, policy=Scripted([replace(LOOKING, fanout=(0, 0, 0, 1))]))
+async def test_what_was_not_prepared_is_asked_for() -> None:
+    looking = replace(LOOKING, fanout=(0, 0, 0, 1))
+    made = generation(FakeDraft([half_right]), FakeTarget(), most=12, policy=Scripted([looking]))
     rounds = await finish(made)
     assert made.answer.tokens == continuation(PROMPT, 12)
     assert made.totals.hits == 0
     assert not any(done.prepared for done in rounds)
+
+
+async def test_what_was_prepared_and_comes_late_is_taken_when_it_comes() -> None:
+    """The verdict does not wait; the next block does, and is no hit."""
+    draft, policy = FakeDraft([right], late=True), Scripted([LOOKING])
+    made = generation(draft, FakeTarget(), most=12, policy=policy)
+    rounds = await finish(made)
+    assert made.answer.tokens == continuation(PROMPT, 12)
+    assert made.totals.hits == 0
+    assert draft.came_late == len(rounds) - 1
+    assert [seen.late for seen in policy.seen] == [False] + [True] * (len(rounds) - 1)
 
 
 async def test_the_controller_hears_when_the_draft_must_not_look_ahead() -> None:

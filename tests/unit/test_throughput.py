@@ -47,7 +47,8 @@ def test_rates_by_hand() -> None:
     assert look_ahead(COSTS, ACCEPTANCE, 2, 0.75, 4) == pytest.approx(2.44 / (0.023 + 0.25 * 0.009))
     assert look_ahead(COSTS, ACCEPTANCE, 3, 1.0, 4) == pytest.approx(2.952 / 0.024), "only the verdict is left"
     slow = Costs(lambda rows: 0.01, COSTS.target_s)
-    assert look_ahead(slow, ACCEPTANCE, 3, 1.0, 4) == serial(slow, ACCEPTANCE, 3), "always too late"
+    assert look_ahead(slow, ACCEPTANCE, 3, 1.0, 4) == pytest.approx(2.952 / 0.04), "it is waited for"
+    assert look_ahead(slow, ACCEPTANCE, 3, 0.0, 4) == serial(slow, ACCEPTANCE, 3), "and a miss costs no more by it"
 
 
 def test_passes_hold_the_rows_of_all_sessions() -> None:

@@ -20,7 +20,7 @@ from bench.report import publish, table
 from outrider import telemetry
 from outrider.cli.models import chosen_pair
 from outrider.config import ReplicaConfig
-from outrider.inference.batcher import Batcher
+from outrider.inference.batcher import Asked, Batcher
 from outrider.inference.replica import Replica, load_replica
 from outrider.inference.stream import Stream
 from outrider.sampling import SamplingParams
@@ -50,7 +50,9 @@ class Answer:
     async def round(self, batcher: Batcher) -> None:
         """The next token."""
         claim = Claim(self.cached, self.log.digest(self.cached), tuple(self.log.since(self.cached)))
-        outcome = await batcher.run(self.name, claim, Verify(SamplingParams(), (), self.vocab_size), stream=self.stream)
+        outcome = await batcher.run(
+            Asked(self.name, claim, Verify(SamplingParams(), (), self.vocab_size), stream=self.stream)
+        )
         self.cached = outcome.cached_len
         self.log.extend([outcome.result.next_token])
         now = time.perf_counter()

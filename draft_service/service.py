@@ -10,6 +10,7 @@ from draft_service.drafter import Propose
 from draft_service.look_ahead import LookAhead, check_fanout
 from outrider import telemetry
 from outrider.errors import InvalidArgument
+from outrider.inference.batcher import Asked
 from outrider.inference.job import Outcome
 from outrider.inference.program import Program
 from outrider.inference.replica import Replica
@@ -114,7 +115,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         self, opening: Opening, claim: Claim, program: Program, span: Span, optional: bool = False
     ) -> Outcome:
         trace = span.get_span_context if span.is_recording() else None
-        outcome = await self._replica.batcher.run(opening.name, claim, program, trace, opening.stream, optional)
+        outcome = await self._replica.batcher.run(Asked(opening.name, claim, program, trace, opening.stream, optional))
         span.set_attributes(telemetry.outcome_attributes(outcome))
         return outcome
 

@@ -10,6 +10,7 @@ from opentelemetry.trace import Span, SpanKind
 from outrider import telemetry
 from outrider.choice import Verdict
 from outrider.errors import InvalidArgument
+from outrider.inference.batcher import Asked
 from outrider.inference.job import Outcome
 from outrider.inference.replica import Replica
 from outrider.inference.rounds import Opening, in_order, read_claim, read_release
@@ -69,7 +70,7 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         """The answer to a message, and those of its run."""
         claim, program = _read(opening, request, self._replica.facts)
         with RoundSpans(_spans(opening, request, claim)).ending() as spans:
-            outcomes = self._replica.batcher.outcomes(opening.name, claim, program, spans.trace, opening.stream)
+            outcomes = self._replica.batcher.outcomes(Asked(opening.name, claim, program, spans.trace, opening.stream))
             async with contextlib.aclosing(outcomes):
                 number = request.round
                 async for outcome in outcomes:

@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from outrider.errors import OutriderError, Unavailable
@@ -44,6 +45,29 @@ def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
         future.set_result(outcome)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A round as it is asked for; without a stream an answer of its own. ``optional``: see ``admission.py``.
+
+    ``trace`` gives whom passes name that serve it: called by the one who asks for the first round, on the engine's
+    thread for each that follows.
+    """
+
+    session_id: str
+    claim: Claim
+    program: Program
+    trace: Callable[[], Any] | None = None
+    stream: Stream | None = None
+    optional: bool = False
+
+    def job(self, deliver: Callable[[Outcome | Exception], None]) -> Job:
+        """The round on its way through the engine."""
+        job = Job(self.session_id, self.claim, self.program, deliver, optional=self.optional)
+        job.stream = self.stream or job.stream
+        job.trace, job.next_trace = self.trace() if self.trace is not None else None, self.trace
+        return job
+
+
 class Batcher:
     """Feeds an engine from any number of tasks of one event loop."""
 
@@ -68,39 +92,20 @@ class Batcher:
         if self._thread.is_alive():
             self._thread.join()
 
-    async def run(
-        self,
-        session_id: str,
-        claim: Claim,
-        program: Program,
-        trace: Callable[[], Any] | None = None,
-        stream: Stream | None = None,
-        optional: bool = False,
-    ) -> Outcome:
+    async def run(self, asked: Asked) -> Outcome:
         """The one outcome of a round. Raises what the engine or the program raised; cancelling frees its work."""
-        async with contextlib.aclosing(self.outcomes(session_id, claim, program, trace, stream, optional)) as outcomes:
+        async with contextlib.aclosing(self.outcomes(asked)) as outcomes:
             return await anext(outcomes)
 
-    async def outcomes(
-        self,
-        session_id: str,
-        claim: Claim,
-        program: Program,
-        trace: Callable[[], Any] | None = None,
-        stream: Stream | None = None,
-        optional: bool = False,
-    ) -> AsyncGenerator[Outcome, None]:
+    async def outcomes(self, asked: Asked) -> AsyncGenerator[Outcome, None]:
         """Outcomes of a round as they come. Raises what the engine or the program raised; closing it frees its work.
 
-        An optional round (``admission.py``) that is closed leaves what it has prepared to the next one. ``trace`` gives
-        whom passes name that serve it: called here for the first round, on the engine's thread for each that follows.
+        An optional round that is closed leaves what it has prepared to the next one.
         """
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Outcome | Exception] = asyncio.Queue()
         engine = self._live  # on the caller's side: an error inside a command would end the thread
-        job = Job(session_id, claim, program, lambda outcome: _post(loop, told.put_nowait, outcome))
-        job.stream, job.optional = stream or job.stream, optional
-        job.trace, job.next_trace = trace() if trace is not None else None, trace
+        job = asked.job(lambda outcome: _post(loop, told.put_nowait, outcome))
         self._send(lambda: engine.submit(job))
         over = False
         try:

@@ -12,7 +12,7 @@ import torch
 from draft_service.drafter import Propose
 from draft_service.look_ahead import LookAhead
 from outrider.errors import InvalidArgument, Unavailable
-from outrider.inference.batcher import Batcher
+from outrider.inference.batcher import Asked, Batcher
 from outrider.inference.engine import Engine
 from outrider.inference.packed import PackedPass
 from outrider.inference.program import Done, More
@@ -58,7 +58,7 @@ async def test_everything_runs_on_one_thread_that_is_not_the_loops() -> None:
 
     batcher = Batcher()
     await batcher.start(build)
-    await asyncio.gather(*(batcher.run(str(i), claim_of([i, *PROMPT]), Steps(growth=3)) for i in range(8)))
+    await asyncio.gather(*(batcher.run(Asked(str(i), claim_of([i, *PROMPT]), Steps(growth=3))) for i in range(8)))
     called = {await batcher.call(threading.get_ident)}
     batcher.close()
     assert built == called == runner.threads
@@ -68,7 +68,7 @@ async def test_everything_runs_on_one_thread_that_is_not_the_loops() -> None:
 async def test_concurrent_rounds_all_get_their_own_answer() -> None:
     async with started(ScriptedRunner()) as (batcher, _):
         prompts = [[i, *PROMPT] for i in range(12)]
-        rounds = (batcher.run(str(i), claim_of(p), Steps(growth=2)) for i, p in enumerate(prompts))
+        rounds = (batcher.run(Asked(str(i), claim_of(p), Steps(growth=2))) for i, p in enumerate(prompts))
         outcomes = await asyncio.gather(*rounds)
     assert [outcome.result for outcome in outcomes] == [continuation(prompt, 3) for prompt in prompts]
 
@@ -77,7 +77,7 @@ async def test_the_loop_is_free_while_a_pass_runs() -> None:
     runner = Watched()
     async with started(runner) as (batcher, _):
         runner.gate.clear()
-        waiting = asyncio.create_task(batcher.run("a", claim_of(PROMPT), Steps()))
+        waiting = asyncio.create_task(batcher.run(Asked("a", claim_of(PROMPT), Steps())))
         await eventually(lambda: runner.threads, "a pass has run")
         assert not waiting.done()
         runner.gate.set()
@@ -87,7 +87,7 @@ async def test_the_loop_is_free_while_a_pass_runs() -> None:
 async def test_cancelling_the_wait_cancels_the_round_and_frees_its_session() -> None:
     runner = Watched()
     async with started(runner) as (batcher, engine):
-        waiting = asyncio.create_task(batcher.run("a", claim_of(PROMPT), Steps(growth=FOR_EVER)))
+        waiting = asyncio.create_task(batcher.run(Asked("a", claim_of(PROMPT), Steps(growth=FOR_EVER))))
         await eventually(lambda: runner.passes, "a pass has run")
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -100,7 +100,7 @@ async def test_cancelling_the_wait_cancels_the_round_and_frees_its_session() -> 
 async def test_errors_of_the_engine_arrive_at_the_caller() -> None:
     async with started(ScriptedRunner(max_positions=3)) as (batcher, _):
         with pytest.raises(InvalidArgument, match="tokens"):
-            await batcher.run("a", claim_of(PROMPT), Steps())
+            await batcher.run(Asked("a", claim_of(PROMPT), Steps()))
 
 
 class Broken:
@@ -116,8 +116,8 @@ class Broken:
 async def test_a_bug_in_a_program_arrives_and_the_thread_goes_on() -> None:
     async with started(ScriptedRunner()) as (batcher, _):
         with pytest.raises(ZeroDivisionError, match="a bug"):
-            await batcher.run("a", claim_of(PROMPT), Broken())
-        assert (await batcher.run("a", claim_of(PROMPT), Steps())).result == [next_token(PROMPT)]
+            await batcher.run(Asked("a", claim_of(PROMPT), Broken()))
+        assert (await batcher.run(Asked("a", claim_of(PROMPT), Steps()))).result == [next_token(PROMPT)]
 
 
 async def test_errors_of_called_functions_arrive() -> None:
@@ -143,7 +143,7 @@ async def test_close_ends_waiting_rounds_with_unavailable_and_joins_the_thread()
     runner = Watched()
     batcher = Batcher()
     await batcher.start(lambda: Engine(runner))
-    waiting = [asyncio.create_task(batcher.run(n, claim_of(PROMPT), Steps(growth=FOR_EVER))) for n in "ab"]
+    waiting = [asyncio.create_task(batcher.run(Asked(n, claim_of(PROMPT), Steps(growth=FOR_EVER)))) for n in "ab"]
     await eventually(lambda: runner.passes, "a pass has run")
     batcher.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)
@@ -155,7 +155,7 @@ async def test_after_close_everything_is_unavailable() -> None:
     async with started(ScriptedRunner()) as (batcher, _):
         pass
     with pytest.raises(Unavailable, match="stopped"):
-        await batcher.run("a", claim_of(PROMPT), Steps())
+        await batcher.run(Asked("a", claim_of(PROMPT), Steps()))
     with pytest.raises(Unavailable, match="stopped"):
         await batcher.release("a")
 
@@ -170,19 +170,21 @@ async def test_a_round_before_the_model_is_loaded_is_unavailable_and_harms_nothi
     batcher = Batcher()
     start = asyncio.create_task(batcher.start(build))
     await asyncio.sleep(0)
-    early = asyncio.create_task(batcher.run("a", claim_of(PROMPT), Steps()))
+    early = asyncio.create_task(batcher.run(Asked("a", claim_of(PROMPT), Steps())))
     await asyncio.sleep(0)
     loading.set()
     with pytest.raises(Unavailable, match="loading"):
         await asyncio.wait_for(early, 10)
     await start
-    assert (await asyncio.wait_for(batcher.run("a", claim_of(PROMPT), Steps()), 10)).result == [next_token(PROMPT)]
+    assert (await asyncio.wait_for(batcher.run(Asked("a", claim_of(PROMPT), Steps())), 10)).result == [
+        next_token(PROMPT)
+    ]
     batcher.close()
 
 
 async def test_release_tells_whether_the_session_was_known() -> None:
     async with started(ScriptedRunner()) as (batcher, engine):
-        await batcher.run("a", claim_of(PROMPT), Steps())
+        await batcher.run(Asked("a", claim_of(PROMPT), Steps()))
         assert await batcher.release("a") is True
         assert await batcher.release("a") is False
         assert engine.pool.held == 0
@@ -214,8 +216,8 @@ async def test_idle_sessions_age_out_although_other_sessions_keep_the_engine_bus
     runner = ScriptedRunner(num_blocks=1000, max_positions=100_000)
     batcher = Batcher()
     engine = await batcher.start(lambda: Engine(runner, clock=lambda: now[0]))
-    await batcher.run("old", claim_of(PROMPT), Steps())
-    busy = asyncio.create_task(batcher.run("busy", claim_of(PROMPT), Steps(growth=3000)))
+    await batcher.run(Asked("old", claim_of(PROMPT), Steps()))
+    busy = asyncio.create_task(batcher.run(Asked("busy", claim_of(PROMPT), Steps(growth=3000))))
     await eventually(lambda: len(runner.passes) > 3, "it is busy")
     now[0] = 1e6
     await eventually(lambda: engine.sessions.get("old") is None or busy.done(), "the idle session has aged out")
@@ -231,8 +233,8 @@ async def test_a_session_that_waits_for_room_starts_when_the_stream_in_its_way_e
     runner = ScriptedRunner(num_blocks=4)
     async with started(runner) as (batcher, engine):
         first, second = Stream(), Stream()
-        await batcher.run("a", claim_of([1] * 12), Steps(), stream=first)
-        waiting = asyncio.create_task(batcher.run("b", claim_of([2] * 12), Steps(), stream=second))
+        await batcher.run(Asked("a", claim_of([1] * 12), Steps(), stream=first))
+        waiting = asyncio.create_task(batcher.run(Asked("b", claim_of([2] * 12), Steps(), stream=second)))
         await eventually(lambda: second.waiting_since is not None, "it waits for memory")
         assert not waiting.done()
         batcher.end(first)
@@ -249,7 +251,7 @@ async def test_a_look_ahead_that_nobody_waits_for_leaves_its_work_until_the_stre
 
         async def look_ahead() -> None:
             program = LookAhead(params, (7,), (0, 2), FOR_EVER, VOCAB, limit=200)
-            await batcher.run("a", claim_of(PROMPT), program, stream=stream, optional=True)
+            await batcher.run(Asked("a", claim_of(PROMPT), program, stream=stream, optional=True))
 
         waiting = asyncio.create_task(look_ahead())
         await eventually(lambda: len(runner.passes) > 4, "it is busy")
@@ -258,10 +260,10 @@ async def test_a_look_ahead_that_nobody_waits_for_leaves_its_work_until_the_stre
         await eventually(lambda: engine.idle, "the engine is idle")
         branches = await batcher.call(engine.sessions.branches)
         path = branches[0].log.tokens[: len(PROMPT) + 2]
-        outcome = await batcher.run("a", claim_of(path, len(PROMPT)), Propose(params, 2, VOCAB), stream=stream)
+        outcome = await batcher.run(Asked("a", claim_of(path, len(PROMPT)), Propose(params, 2, VOCAB), stream=stream))
         assert outcome.result == tuple(continuation(path, 2))
         assert outcome.timings.passes == 0
-        await batcher.run("a", claim_of(PROMPT), LookAhead(params, (), (2,), 2, VOCAB, 200), None, stream, True)
+        await batcher.run(Asked("a", claim_of(PROMPT), LookAhead(params, (), (2,), 2, VOCAB, 200), None, stream, True))
         assert len(await batcher.call(engine.sessions.branches)) == 2
         batcher.end(stream)
         assert await batcher.call(engine.sessions.branches) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.engine_run import Run, SystemFacts
 from bench.speculating import plan
-from bench.speculating.sizes import Sizes, measure_sizes
+from bench.speculating.sizes import LinkPayload, measure_sizes
 from bench.systems import outrider
 from bench.systems.outrider import Outrider
 from bench.systems.site import Seat, Site, replica, serving, site
@@ -39,7 +39,7 @@ class PairFound:
     everyday: Run
     copying: Run
     misfits: Run
-    sizes: Sequence[Sizes]
+    sizes: Sequence[LinkPayload]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bench.engine_run import ALL, Run, cells_of, windows_of
 from bench.report import table
 from bench.speculating import figures, plan
 from bench.speculating.pair import PairFound
-from bench.speculating.sizes import Sizes
+from bench.speculating.sizes import LinkPayload
 from bench.speculating.tables import identity_table, latency_table, times
 from bench.systems.base import Step
 
@@ -74,7 +74,7 @@ def misfit_table(run: Run) -> str:
     return table(["system", "sessions", f"/ {plan.OFF}, after {plan.SETTLED_ROUNDS} rounds", "first answers"], rows)
 
 
-def sizes_table(sizes: Sequence[Sizes]) -> str:
+def sizes_table(sizes: Sequence[LinkPayload]) -> str:
     """Payload of each link."""
     rows = []
     for one in sizes:

@@ -20,7 +20,7 @@ _SERIAL = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class LinkPayload:
     """Payload of one way to speculate on one link: bytes per round each way, and the largest message. The first message
     of a stream, which carries the prompt, is left out. ``rounds`` are the answers' rounds."""
 
@@ -33,12 +33,12 @@ class Sizes:
     largest_response: int
 
 
-def summed(speculation: str, link: str, streams: Sequence[Stream], rounds: int) -> Sizes:
+def summed(speculation: str, link: str, streams: Sequence[Stream], rounds: int) -> LinkPayload:
     """Of all rounds but the first of each stream."""
     sent = [size for stream in streams for size in stream.requests[1:]]
     came = [size for stream in streams for size in stream.responses[1:]]
     each = max(1, rounds)
-    return Sizes(
+    return LinkPayload(
         speculation, link, rounds, sum(sent) / each, max(sent, default=0), sum(came) / each, max(came, default=0)
     )
 
@@ -50,7 +50,7 @@ def _rounds_of(counting: Relay) -> list[Stream]:
     return found
 
 
-async def measure_sizes(target: str, draft: str, tokenizer_folder: str, logs: Path) -> list[Sizes]:
+async def measure_sizes(target: str, draft: str, tokenizer_folder: str, logs: Path) -> list[LinkPayload]:
     """A few answers through relays, for every way to speculate."""
     tokenizer, found = Tokenizer.load(tokenizer_folder), []
     async with relay(target) as to_target, relay(draft) as to_draft:

@@ -9,7 +9,7 @@ from bench.engine_run import Run, SystemFacts
 from bench.speculating import pair_report, peers_report, plan, synthetic_report
 from bench.speculating.pair import PairFound
 from bench.speculating.peers import PeersFound
-from bench.speculating.sizes import Sizes
+from bench.speculating.sizes import LinkPayload
 from bench.speculating.synthetic import SyntheticFound, fixed_names, overlap_bound
 from bench.systems.base import Step, timed
 from bench.traffic import TrafficClass, warmer
@@ -45,7 +45,7 @@ WARM = [(sessions, warmer(CLASS, temperature)) for sessions in (1, 4) for temper
 @pytest.fixture
 def pair() -> PairFound:
     slow = run([plan.OFF, plan.RANDOM, plan.SLOW], [(1, CLASS)], {plan.OFF: 10.0, plan.RANDOM: 9.0, plan.SLOW: 5.0})
-    sizes = [Sizes("k = 4", "draft", 20, 50.4, 60, 40.0, 44)]
+    sizes = [LinkPayload("k = 4", "draft", 20, 50.4, 60, 40.0, 44)]
     return PairFound(run(PAIR, WARM), run(COPYING, WARM), slow, sizes)
 
 

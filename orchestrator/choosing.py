@@ -14,10 +14,22 @@ _STOP, _START, _CHANGE, _VENTURE = 1.01, 1.05, 1.03, 1.1
 answers never tried."""
 
 
-def _near_best(options: list[Option]) -> set[int]:
-    """Lengths of the best option and its neighbours."""
-    best = max(range(len(options)), key=lambda index: options[index].rate)
-    return {option.draft_tokens for option in options[max(0, best - 1) : best + 2]}
+def _looking_ahead(terms: Terms, start: Option, also: set[int]) -> list[Option]:
+    """Ways of looking ahead: from the length of ``start`` as far as they get better, up and down, and ``also`` others.
+
+    What is too late for long blocks may be in time for short ones, so that the best lengths can be far apart.
+    """
+    every = list(lengths(terms.longest))
+    begin = bisect.bisect_left(every, start.draft_tokens)
+    found = {count: ahead(terms, count) for count in {*also, every[begin]}}
+    for way in (every[begin + 1 :], every[:begin][::-1]):
+        last = found[every[begin]]
+        for count in way:
+            found[count] = option = found.get(count) or ahead(terms, count)
+            if last is not None and (option is None or option.rate <= last.rate):
+                break
+            last = option
+    return [option for option in found.values() if option is not None]
 
 
 def _near(terms: Terms, k: int) -> set[int]:
@@ -43,17 +55,16 @@ def _change(terms: Terms, present: Kind, kind: Kind) -> float:
 
 
 def best_way(terms: Terms, present: Way) -> Option:
-    """The target alone, or blocks one after another or looking ahead; lengths of the latter near the best of the former
-    only, and the present one. Lengths next to the present one that were not tried lately are believed to be somewhat
-    better than they look. There must be room for a block."""
+    """The target alone, or blocks one after another or looking ahead; lengths of the latter found from the best of the
+    former, and those near the present one. Lengths next to the present one that were not tried lately are believed to
+    be somewhat better than they look. There must be room for a block."""
     alone = plain(terms)
     kind, length = present
     k = min(length, terms.longest)
     near = _near(terms, k) if k else set()
     options = [serial(terms, count) for count in lengths(terms.longest)]
     if terms.situation.look_ahead_available:
-        counts = sorted(_near_best(options) | (near if kind[1] else set()))
-        options += [option for count in counts if (option := ahead(terms, count)) is not None]
+        options += _looking_ahead(terms, max(options, key=lambda option: option.rate), near if kind[1] else set())
 
     def worth(option: Option) -> float:
         curious = option.kind == kind and option.draft_tokens in near and _untried(terms, option)
@@ -76,10 +87,11 @@ def best_length(terms: Terms, way: Way) -> Option:
         return alone
     k = min(length, terms.longest)
     options = {count: serial(terms, count) for count in {*lengths(terms.longest), k}}
-    if kind[1]:
-        near = _near_best(list(options.values())) | {k}
-        options = {count: ahead(terms, count) or options[count] for count in near}
     best = max(options.values(), key=lambda option: option.rate)
+    if kind[1]:
+        found = {option.draft_tokens: option for option in _looking_ahead(terms, best, {k})}
+        options = {k: options[k]} | (found or options)
+        best = max(options.values(), key=lambda option: option.rate)
     if alone.rate > _STOP * best.rate:
         return alone
     return best if best.rate > _CHANGE * options[k].rate else options[k]

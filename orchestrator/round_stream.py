@@ -34,20 +34,6 @@ class StreamOptions:
     tenant: str = ""
 
 
-def _look(reading: "asyncio.Task[Any]") -> None:
-    """What a read that nobody waits for any more has raised is known then."""
-    if not reading.cancelled():
-        reading.exception()
-
-
-def _notice(reading: "asyncio.Task[Any]", number: int, notice: Callable[[Any], None]) -> None:
-    """Tell of the answer to a round, when that is what was read."""
-    if not reading.cancelled() and reading.exception() is None:
-        response = reading.result()
-        if getattr(response, "round", None) == number:
-            notice(response)
-
-
 class RoundStream:
     """Request-response over one bidirectional call. Any trouble ends the call; the owner opens another."""
 
@@ -57,6 +43,7 @@ class RoundStream:
         self._opened = False
         self._reading: asyncio.Task[Any] | None = None
         self._optional: list[int] = []  # rounds of messages whose answer may still come, or not
+        self._notice: Callable[[Any], None] | None = None  # who hears of the answer to the last of them
 
     async def ask(self, request: Any, instead: Callable[[Any], bool] | None = None) -> Any:
         """Send one message and wait for its answer. Raises Unavailable on silence, else what the peer raised.
@@ -74,14 +61,13 @@ class RoundStream:
     async def send(self, request: Any, notice: Callable[[Any], None] | None = None) -> None:
         """Send one message whose answer is optional: ``arrived`` gives it, the next ``ask`` passes over it.
 
-        ``notice`` hears of the answer when it comes, unless another one that nobody has read stands before it.
+        ``notice`` hears of the answer when it comes.
         """
         self._fix(request)
         await self._exchange(request, None, self._options.round_timeout_s)
         self._optional.append(request.round)
-        reading = self._read()
-        if notice is not None:
-            reading.add_done_callback(lambda reading: _notice(reading, request.round, notice))
+        self._notice = notice
+        self._read()
 
     def arrived(self) -> Any:
         """The answer to the last message sent, when it has come; else None. Raises what ``ask`` raises."""
@@ -93,7 +79,10 @@ class RoundStream:
             response = self._checked(reading.result(), None)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise self._translated(error) from None
-        return response if not self._optional else None
+        if self._optional:  # it was the answer to an earlier one
+            self._read()
+            return None
+        return response
 
     def _fix(self, request: Any) -> None:
         """The first message of the stream also carries what is fixed for its life."""
@@ -107,8 +96,17 @@ class RoundStream:
         """The read that is going on. It is a task of its own, since cancelling a read ends the call."""
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._call.read())
-            self._reading.add_done_callback(_look)
+            self._reading.add_done_callback(self._has_read)
         return self._reading
+
+    def _has_read(self, reading: "asyncio.Task[Any]") -> None:
+        """What a read that nobody waits for any more has raised is known then, and what has come is told."""
+        if reading.cancelled() or reading.exception() is not None:
+            return
+        response, newest = reading.result(), len(self._optional) - 1
+        number = getattr(response, "round", None)  # an end has none
+        if self._notice is not None and number in self._optional and self._optional.index(number) == newest:
+            self._notice(response)
 
     async def _exchange(
         self, request: Any, number: int | None, patience: float, instead: Callable[[Any], bool] | None = None

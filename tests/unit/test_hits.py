@@ -54,5 +54,5 @@ def test_the_time_of_preparing_is_learned_per_load() -> None:
     assert hits.preparing(4, 0.0) == 1.0
     for _ in range(100):
         hits.note_preparing(4, 2.0, 0.0)
-    assert hits.preparing(4, 0.0) == pytest.approx(2.0, abs=0.05)
+    assert hits.preparing(4, 0.0) == pytest.approx(2.0, abs=0.1)
     assert hits.preparing(1, 0.0) == 1.0

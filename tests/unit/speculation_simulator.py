@@ -230,140 +230,169 @@ class Outcome:
         return sum(one != other for one, other in itertools.pairwise(kept))
 
 
-class Simulation:
-    """Runs all sessions of a world to their ends."""
+@dataclass
+class Block:
+    """Draft tokens of a round by its plan, and what getting them took. ``waited`` is the look-ahead before."""
 
-    def __init__(self, world: World, seed: int) -> None:
-        self.world, self.time, self.outcome = world, Time(), Outcome()
-        self._seed = seed
-        self.target = Replica(self.time, lambda rows, now: world.target_s(rows), world, random.Random(seed))
-        self.draft = Replica(self.time, world.draft_s, world, random.Random(seed + 1))
-        self.target.other, self.draft.other = self.draft, self.target
-        self.target.gather_s = 2 * world.rtt_target_s if world.sessions > 1 else 0.0
-        self._active = 0
+    plan: Plan
+    k: int
+    began: float
+    waited: LookAhead | None
+    sent: float = 0.0
+    late: bool = False
+    passes: int = 0
+    timing: Timing | None = None
 
-    def run(self, controllers: list[Decides]) -> Outcome:
-        self._active = len(controllers)
-        for index, controller in enumerate(controllers):
-            self.outcome.times.append([])
-            self.time.spawn(self._session(index, controller, begin=index * _STAGGER))
-        self.time.run()
-        return self.outcome
 
-    def _session(self, index: int, controller: Decides, begin: float) -> Process:
-        world, time, times = self.world, self.time, self.outcome.times[index]
-        yield time.sleep(begin)
-        luck = random.Random(self._seed * 1000 + index)
-        right = [luck.random() for _ in range(world.tokens + world.max_draft_tokens + 2)]
-        next_best = [luck.random() for _ in right]
-        repeats = [luck.random() for _ in right]
-        behind, prepared, unread = world.prompt, 0, world.prompt
-        looking: LookAhead | None = None
-        last = 0.0
+class Session:
+    """One answer: its luck, what its replicas have read, and what the draft prepares for it."""
 
-        def good(place: int) -> bool:
-            return right[place] < world.chance(index, place)
+    def __init__(self, simulation: "Simulation", index: int, controller: Decides, seed: int) -> None:
+        self._simulation, self._controller, self._index = simulation, controller, index
+        self._world, self._time = simulation.world, simulation.time
+        self._times: list[float] = []
+        simulation.outcome.times.append(self._times)
+        luck = random.Random(seed)
+        self._right = [luck.random() for _ in range(self._world.tokens + self._world.max_draft_tokens + 2)]
+        self._next_best = [luck.random() for _ in self._right]
+        self._repeats = [luck.random() for _ in self._right]
+        self._behind = self._unread = self._world.prompt
+        self._prepared = 0
+        self._looking: LookAhead | None = None
+        self._last = 0.0
 
-        while len(times) < world.tokens:
-            place = len(times)
-            offered, match, chance = world.copies(place)
-            plan = controller.decide(
-                Situation(
-                    remaining=world.tokens - place,
-                    draft_available=True,
-                    max_draft_tokens=world.max_draft_tokens,
-                    sessions=self._active,
-                    draft_behind=behind,
-                    ngram_tokens=offered,
-                    ngram_match=match,
-                    prepared=prepared,
-                    look_ahead_available=world.look_ahead,
-                )
-            )
-            self.outcome.plans.append(plan)
-            began, k, proposal, passes, late = time.now, plan.draft_tokens, None, 0, False
-            if plan.drafter is Drafter.MODEL and not prepared:
-                yield time.sleep(world.rtt_draft_s / 2)
-                late = looking is not None and looking.right and looking.job is not None and not looking.job.rows
-                if late:
-                    assert looking is not None
-                    yield looking.here
-                    k = min(k, looking.count)
-                else:
-                    rows = [behind] + [1] * (k - 1)
-                    if looking is not None and looking.job is not None:
-                        rows = rows[looking.adopted(k) :]
-                        looking.job.cancelled = True
-                    job, passes = self.draft.ask(rows), len(rows)
-                    for signal in list(job.done):
-                        proposal = yield signal
-                    yield time.sleep(world.rtt_draft_s / 2)
-                behind = 1
-            waited, looking = looking, None
-            sent = time.now
-            propose_s = sent - began if k and plan.drafter is Drafter.MODEL else 0.0
-            if plan.look_ahead:
-                looking = LookAhead(k, sum(plan.fanout), time.now)
-                time.spawn(self._prepare(looking, [1] + [sum(plan.fanout)] * k))
-            count = plan.run + 1
-            yield time.sleep(world.rtt_target_s / 2)
-            ask = self.target.ask([unread + k] + [1] * plan.run)
-            unread = 1
-            for number, signal in enumerate(list(ask.done)):
-                began_pass = ask.forward
-                timing = yield signal
-                if number == 0:
-                    yield time.sleep(world.rtt_target_s / 2)
-                accepted = 0
-                if plan.drafter is Drafter.MODEL:
-                    while accepted < k and good(place + accepted):
-                        accepted += 1
-                else:
-                    while accepted < k and repeats[place + accepted] < chance:
-                        accepted += 1
-                times.extend([time.now] * min(accepted + 1, world.tokens - len(times)))
-                hit = None
-                if looking is not None:
-                    looking.right = self._hit(plan, accepted, good(place + accepted), next_best[place + accepted])
-                    hit = looking.here.fired and looking.right
-                prepared = k if hit else 0
-                behind = 1 if plan.drafter is Drafter.MODEL else behind + accepted + 1
-                controller.observe(
-                    Observation(
-                        plan=plan,
-                        proposed=k,
-                        accepted=accepted,
-                        emitted=min(accepted + 1, world.tokens - place),
-                        propose_s=propose_s,
-                        verify_s=time.now - sent,
-                        cycle_s=time.now - last if last else 0.0,
-                        follows=number > 0,
-                        hit=hit,
-                        late=late,
-                        preparation=self._preparation(looking, waited),
-                        draft_forward_s=proposal.forward if proposal else 0.0,
-                        draft_queue_s=proposal.queue if proposal else 0.0,
-                        draft_passes=passes,
-                        draft_batch_rows=proposal.rows if proposal else 0,
-                        target_forward_s=timing.forward - began_pass,
-                        target_queue_s=timing.queue if number == 0 else 0.0,
-                        target_batch_rows=timing.rows,
-                    )
-                )
-                sent = last = time.now
-                place = len(times)
-                if number + 1 == count:
-                    break
-        self._active -= 1
+    def live(self, begin: float) -> Process:
+        yield self._time.sleep(begin)
+        while len(self._times) < self._world.tokens:
+            plan = self._controller.decide(self._situation())
+            self._simulation.outcome.plans.append(plan)
+            block = yield from self._block(plan)
+            self._look_ahead(block)
+            yield from self._rounds(block)
+        self._simulation.active -= 1
+
+    def _situation(self) -> Situation:
+        offered, match, _ = self._world.copies(len(self._times))
+        return Situation(
+            remaining=self._world.tokens - len(self._times),
+            draft_available=True,
+            max_draft_tokens=self._world.max_draft_tokens,
+            sessions=self._simulation.active,
+            draft_behind=self._behind,
+            ngram_tokens=offered,
+            ngram_match=match,
+            prepared=self._prepared,
+            look_ahead_available=self._world.look_ahead,
+        )
+
+    def _block(self, plan: Plan) -> Generator[Signal, Any, Block]:
+        """The draft tokens of a round: at once what is prepared or copied, else from the draft."""
+        looking, self._looking = self._looking, None
+        block = Block(plan, plan.draft_tokens, self._time.now, looking)
+        if plan.drafter is Drafter.MODEL and not self._prepared:
+            yield self._time.sleep(self._world.rtt_draft_s / 2)
+            if looking is not None and looking.right and looking.job is not None and not looking.job.rows:
+                yield looking.here
+                block.k, block.late = min(block.k, looking.count), True
+            else:
+                yield from self._propose(block, looking)
+            self._behind = 1
+        block.sent = self._time.now
+        return block
+
+    def _propose(self, block: Block, looking: LookAhead | None) -> Process:
+        """Ask the draft, which stops looking ahead and goes on from the branch that came true."""
+        rows = [self._behind] + [1] * (block.k - 1)
+        if looking is not None and looking.job is not None:
+            rows = rows[looking.adopted(block.k) :]
+            looking.job.cancelled = True
+        job, block.passes = self._simulation.draft.ask(rows), len(rows)
+        for signal in list(job.done):
+            block.timing = yield signal
+        yield self._time.sleep(self._world.rtt_draft_s / 2)
+
+    def _look_ahead(self, block: Block) -> None:
+        """Have the draft look ahead where that is planned."""
+        if block.plan.look_ahead:
+            outcomes = sum(block.plan.fanout)
+            self._looking = LookAhead(block.k, outcomes, self._time.now)
+            self._time.spawn(self._prepare(self._looking, [1] + [outcomes] * block.k))
 
     def _prepare(self, looking: LookAhead, rows: list[int]) -> Process:
         """Ask the draft to look ahead; nobody waits for what it says."""
-        yield self.time.sleep(self.world.rtt_draft_s / 2)
-        looking.job = self.draft.ask(rows)
+        yield self._time.sleep(self._world.rtt_draft_s / 2)
+        looking.job = self._simulation.draft.ask(rows)
         yield looking.job.done[-1]
-        yield self.time.sleep(self.world.rtt_draft_s / 2)
-        looking.took = self.time.now - looking.since
+        yield self._time.sleep(self._world.rtt_draft_s / 2)
+        looking.took = self._time.now - looking.since
         looking.here.fire()
+
+    def _rounds(self, block: Block) -> Process:
+        """The verdict on a block, and those of a run."""
+        yield self._time.sleep(self._world.rtt_target_s / 2)
+        ask, sent = self._simulation.target.ask([self._unread + block.k] + [1] * block.plan.run), block.sent
+        self._unread = 1
+        for number, signal in enumerate(list(ask.done)):
+            before = ask.forward
+            timing = yield signal
+            if number == 0:
+                yield self._time.sleep(self._world.rtt_target_s / 2)
+            queue = timing.queue if number == 0 else 0.0
+            self._judge(block, Timing(timing.forward - before, queue, timing.rows), sent, number > 0)
+            sent = self._last = self._time.now
+
+    def _judge(self, block: Block, took: Timing, sent: float, follows: bool) -> None:
+        """Commit what a verdict gives, and tell the controller."""
+        plan, place = block.plan, len(self._times)
+        accepted = self._accepted(plan, block.k, place)
+        emitted = min(accepted + 1, self._world.tokens - place)
+        self._times.extend([self._time.now] * emitted)
+        hit = self._look_up(plan, accepted, place + accepted)
+        self._prepared = block.k if hit else 0
+        self._behind = 1 if plan.drafter is Drafter.MODEL else self._behind + accepted + 1
+        drafted = block.timing or Timing(0.0, 0.0, 0)
+        self._controller.observe(
+            Observation(
+                plan=plan,
+                proposed=block.k,
+                accepted=accepted,
+                emitted=emitted,
+                propose_s=block.sent - block.began if block.k and plan.drafter is Drafter.MODEL else 0.0,
+                verify_s=self._time.now - sent,
+                cycle_s=self._time.now - self._last if self._last else 0.0,
+                follows=follows,
+                hit=hit,
+                late=block.late,
+                preparation=self._preparation(self._looking, block.waited),
+                draft_forward_s=drafted.forward,
+                draft_queue_s=drafted.queue,
+                draft_passes=block.passes,
+                draft_batch_rows=drafted.rows,
+                target_forward_s=took.forward,
+                target_queue_s=took.queue,
+                target_batch_rows=took.rows,
+            )
+        )
+
+    def _good(self, place: int) -> bool:
+        return self._right[place] < self._world.chance(self._index, place)
+
+    def _accepted(self, plan: Plan, k: int, place: int) -> int:
+        """How many of a block's tokens are the target's."""
+        _, _, chance = self._world.copies(place)
+        accepted = 0
+        while accepted < k and (
+            self._good(place + accepted) if plan.drafter is Drafter.MODEL else self._repeats[place + accepted] < chance
+        ):
+            accepted += 1
+        return accepted
+
+    def _look_up(self, plan: Plan, accepted: int, place: int) -> bool | None:
+        """Whether the outcome is there that looking ahead was for; None without."""
+        if self._looking is None:
+            return None
+        self._looking.right = self._hit(plan, accepted, self._good(place), self._next_best[place])
+        return self._looking.here.fired and self._looking.right
 
     @staticmethod
     def _preparation(*lookings: LookAhead | None) -> Preparation | None:
@@ -381,7 +410,28 @@ class Simulation:
             if own and candidates:
                 return True
             candidates -= 1
-        return candidates > 0 and luck < 1 - (1 - self.world.second) ** candidates
+        return candidates > 0 and luck < 1 - (1 - self._world.second) ** candidates
+
+
+class Simulation:
+    """Runs all sessions of a world to their ends."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.time, self.outcome = world, Time(), Outcome()
+        self._seed = seed
+        self.target = Replica(self.time, lambda rows, now: world.target_s(rows), world, random.Random(seed))
+        self.draft = Replica(self.time, world.draft_s, world, random.Random(seed + 1))
+        self.target.other, self.draft.other = self.draft, self.target
+        self.target.gather_s = 2 * world.rtt_target_s if world.sessions > 1 else 0.0
+        self.active = 0
+
+    def run(self, controllers: list[Decides]) -> Outcome:
+        self.active = len(controllers)
+        for index, controller in enumerate(controllers):
+            session = Session(self, index, controller, self._seed * 1000 + index)
+            self.time.spawn(session.live(begin=index * _STAGGER))
+        self.time.run()
+        return self.outcome
 
 
 def simulate(world: World, controller: Callable[[int], Decides], seed: int = 1) -> Outcome:

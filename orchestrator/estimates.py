@@ -62,7 +62,7 @@ class PoolEstimates:
         if seen.preparation is not None:
             asked, costs = seen.preparation, self.timings.costs(situation.sessions, self.now)
             expected = costs.prepare_s(asked.draft_tokens, asked.outcomes)
-            self.hits.note_preparing(situation.sessions, asked.seconds / expected, self.now)
+            self.hits.note_preparing(situation.sessions, asked.outcomes, asked.seconds / expected, self.now)
         if seen.late:
             self.hits.note_late(seen.proposed, situation.sessions, self.now)
         if seen.hit is not None:

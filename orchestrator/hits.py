@@ -18,7 +18,7 @@ class Hits:
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], Counts] = {}
         self._again: dict[int, Level] = {}
-        self._preparing: dict[int, Level] = {}
+        self._preparing: dict[tuple[int, int], Level] = {}
 
     def note(self, k: int, sessions: int, expected: float, hit: bool, now: float) -> None:
         """A verdict on a block of ``k``, whose outcome was ``expected`` among those prepared with such a chance."""
@@ -44,14 +44,20 @@ class Hits:
         """A block that was asked for after a miss, in so many times the usual time of such a block."""
         self._again.setdefault(load_of(sessions), Level(_LONG)).note(multiple, now, 1 / sessions)
 
-    def note_preparing(self, sessions: int, multiple: float, now: float) -> None:
-        """A look-ahead whose answer took so many times the expected time."""
-        self._preparing.setdefault(load_of(sessions), Level(_HALF_LIFE / 4)).note(multiple, now, 1 / sessions)
+    def note_preparing(self, sessions: int, outcomes: int, multiple: float, now: float) -> None:
+        """A look-ahead for so many outcomes whose answer took so many times the expected time."""
+        for count in (0, outcomes):
+            level = self._preparing.setdefault((load_of(sessions), count), Level(_HALF_LIFE / 4))
+            level.note(multiple, now, 1 / sessions)
 
-    def preparing(self, sessions: int, now: float) -> float:
-        """Times the expected time that a look-ahead takes."""
-        level = self._preparing.get(load_of(sessions))
-        return level.blend(1.0, 1.0, now) if level else 1.0
+    def preparing(self, sessions: int, outcomes: int, now: float) -> float:
+        """Times the expected time that a look-ahead for so many outcomes takes; what was not tried is taken to be like
+        the rest."""
+        result = 1.0
+        for count in (0, outcomes):
+            if (level := self._preparing.get((load_of(sessions), count))) is not None:
+                result = level.blend(result, 1.0, now)
+        return result
 
     def again(self, sessions: int, now: float) -> float:
         """Times the usual time that a block takes after a miss."""

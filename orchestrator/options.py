@@ -99,11 +99,16 @@ def ahead(terms: Terms, k: int) -> Option | None:
     when the verdict comes is waited for. None where it would take twice the verdict's time even for few."""
     verdict = terms.seconds((Drafter.MODEL, True), k)
     likeliest = ranked(terms.chances[: k + 1], USUAL_COVERAGE, _OUTCOMES[0])
-    multiple = terms.pool.hits.preparing(terms.costs.sessions, terms.pool.now)
-    late = {count: multiple * terms.costs.prepare_s(k, count) - verdict for count in _OUTCOMES}
+    late = {count: _preparing_s(terms, k, count) - verdict for count in _OUTCOMES}
     options = (_prepared(terms, k, likeliest[:count], verdict, max(0.0, late[count])) for count in late)
     soon = (option for option in options if late[sum(option.fanout)] < verdict)
     return max(soon, key=lambda option: option.rate, default=None)
+
+
+def _preparing_s(terms: Terms, k: int, outcomes: int) -> float:
+    """Seconds from asking the draft to look ahead to its answer."""
+    multiple = terms.pool.hits.preparing(terms.costs.sessions, outcomes, terms.pool.now)
+    return multiple * terms.costs.prepare_s(k, outcomes)
 
 
 def _prepared(terms: Terms, k: int, likeliest: list[tuple[float, int]], verdict: float, late: float) -> Option:

@@ -18,7 +18,8 @@ def chain(digest: int, token: int) -> int:
 
 
 class TokenLog:
-    """Tokens of one session in order. Owner of the invariant ``len(digests) == len(tokens) + 1``."""
+    """Tokens of one session in order. Digests are computed when they are asked for: there are never more than
+    ``len(tokens) + 1``, and those there are stay true."""
 
     def __init__(self, tokens: Iterable[int] = ()) -> None:
         self._tokens: list[int] = []
@@ -38,14 +39,14 @@ class TokenLog:
         return self._tokens[position:]
 
     def digest(self, length: int) -> int:
-        """Digest of the first ``length`` tokens."""
+        """Digest of the first ``length`` tokens. Raises IndexError when there are fewer."""
+        for token in self._tokens[len(self._digests) - 1 : length]:
+            self._digests.append(chain(self._digests[-1], token))
         return self._digests[length]
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens."""
-        for token in tokens:
-            self._tokens.append(token)
-            self._digests.append(chain(self._digests[-1], token))
+        self._tokens.extend(tokens)
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` tokens. Raises ValueError when there are fewer."""

@@ -51,8 +51,11 @@ def test_what_came_late_is_a_hit_all_the_same() -> None:
 
 def test_the_time_of_preparing_is_learned_per_load() -> None:
     hits = Hits()
-    assert hits.preparing(4, 0.0) == 1.0
+    assert hits.preparing(4, 16, 0.0) == 1.0
     for _ in range(100):
-        hits.note_preparing(4, 2.0, 0.0)
-    assert hits.preparing(4, 0.0) == pytest.approx(2.0, abs=0.1)
-    assert hits.preparing(1, 0.0) == 1.0
+        hits.note_preparing(4, 16, 2.0, 0.0)
+        hits.note_preparing(4, 8, 1.2, 0.0)
+    assert hits.preparing(4, 16, 0.0) == pytest.approx(2.0, abs=0.1)
+    assert hits.preparing(4, 8, 0.0) == pytest.approx(1.2, abs=0.1), "and per number of outcomes"
+    assert hits.preparing(4, 2, 0.0) == pytest.approx(1.6, abs=0.1), "what was not tried is like the rest"
+    assert hits.preparing(1, 16, 0.0) == 1.0

@@ -32,11 +32,6 @@ class Guess:
     seconds: float = 0.0
     timings: RoundTimings = field(default_factory=RoundTimings)
 
-    @property
-    def late(self) -> bool:
-        """Whether look-ahead had prepared them, and they came when they had been asked for already."""
-        return self.prepared and self.seconds > 0
-
 
 @dataclass(slots=True)
 class Drafting:
@@ -52,7 +47,8 @@ class Drafting:
     _late: Outcome | None = None  # of the last verdict, where what was prepared for it may still come
     _asking: asyncio.Task[None] | None = None
     _looked: bool = False
-    _prepares: Preparation | None = None  # what the last look-ahead asked for
+    _prepares: Preparation | None = None  # what the last look-ahead asked for, and what became of one
+    _became: Preparation | None = None
     _faulty: int = -1  # the last round that was counted as a fault
     _untold: OutriderError | None = None  # trouble that came when the span of its round had ended
 
@@ -100,6 +96,8 @@ class Drafting:
         except OutriderError as error:
             self._fault(number, error, span)
             return Guess(drafter=Drafter.MODEL, seconds=time.perf_counter() - began)
+        if late is not None:
+            self._note(late[0], proposal.prepared)
         self.view.length = proposal.cached_len
         took = time.perf_counter() - began
         return Guess(proposal.tokens, Drafter.MODEL, proposal.prepared, took, proposal.timings)
@@ -110,7 +108,7 @@ class Drafting:
         self._looked = wanted and self._free and self.draft.available
         if self._looked:
             claim, count = self.view.claim(self.log), max(1, plan.draft_tokens)
-            self._prepares = Preparation(count, sum(plan.fanout))
+            self._prepares = Preparation(count, plan.fanout, plan.covered)
             self._asking = asyncio.create_task(self._send(number, claim, block, plan.fanout, count, span))
 
     @property
@@ -155,12 +153,20 @@ class Drafting:
             self.view.length = prepared.cached_len
         else:
             self._late = (accepted, next_token)
+            return False
+        self._note(accepted, bool(self._ready))
         return bool(self._ready)
 
+    def _note(self, accepted: int, right: bool) -> None:
+        """What became of the last look-ahead is known."""
+        if self._prepares is not None:
+            took = self.draft.preparation_s()
+            self._became = replace(self._prepares, accepted=accepted, right=right, seconds=took)
+
     def preparation(self) -> Preparation | None:
-        """The last look-ahead, if its answer has come since this was last asked."""
-        seconds = self.draft.preparation_s()
-        return replace(self._prepares, seconds=seconds) if self._prepares and seconds is not None else None
+        """The last look-ahead, if what became of it was seen since this was last asked."""
+        became, self._became = self._became, None
+        return became
 
     async def aclose(self) -> None:
         """Nothing is asked for any more."""

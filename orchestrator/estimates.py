@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from orchestrator.acceptance import Acceptance
 from orchestrator.budget import Budget
+from orchestrator.coverage import Coverage
 from orchestrator.hits import Hits
-from orchestrator.plans import Drafter, Observation, Situation
+from orchestrator.plans import Drafter, Observation, Preparation, Situation
 from orchestrator.regimes import Regimes
 from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s
 from orchestrator.timings import CAUGHT_UP, Timings
@@ -40,6 +41,7 @@ class PoolEstimates:
         self.timings = Timings()
         self.rounds = MeasuredRounds()
         self.hits = Hits()
+        self.coverage = Coverage()
         self.budget = Budget()
         self.regimes = Regimes()
         self._acceptance: dict[Source, Acceptance] = {}
@@ -60,15 +62,20 @@ class PoolEstimates:
             source = source_of(seen.plan.drafter, situation.ngram_match)
             self.acceptance(source).note(seen.proposed, seen.accepted, self.now)
         if seen.preparation is not None:
-            asked, costs = seen.preparation, self.timings.costs(situation.sessions, self.now)
-            expected = costs.prepare_s(asked.draft_tokens, asked.outcomes)
-            self.hits.note_preparing(situation.sessions, asked.outcomes, asked.seconds / expected, self.now)
-        if seen.late:
-            self.hits.note_late(seen.proposed, situation.sessions, self.now)
-        if seen.hit is not None:
-            self.hits.note(seen.proposed, situation.sessions, seen.plan.covered, seen.hit, self.now)
+            self._note_preparation(seen.preparation, situation.sessions)
         if not (first or delayed) and self._as_planned(seen, situation):
             self._note_round(seen, situation)
+
+    def _note_preparation(self, asked: Preparation, sessions: int) -> None:
+        """What became of a look-ahead. One that never came was of no use, and says nothing of what was in it."""
+        self.hits.note(asked.draft_tokens, sessions, asked.covered, asked.right, self.now)
+        if asked.seconds is None:
+            return
+        outcomes, costs = sum(asked.fanout), self.timings.costs(sessions, self.now)
+        expected = costs.prepare_s(asked.draft_tokens, outcomes)
+        self.hits.note_preparing(sessions, outcomes, asked.seconds / expected, self.now)
+        if asked.accepted + 1 < len(asked.fanout):
+            self.coverage.note(asked.fanout[asked.accepted], asked.right, self.now)
 
     def plain_known(self, sessions: int) -> bool:
         """Whether it was ever measured what the target alone makes at this load."""
@@ -80,10 +87,10 @@ class PoolEstimates:
         return self.rounds.seconds(PLAIN, 0, sessions, lambda count: replace(costs, sessions=count).plain_s(), self.now)
 
     def _note_timings(self, seen: Observation, situation: Situation, delayed: bool) -> None:
-        """What passes took. Those beside a look-ahead or a probe say what both cost at once, and those of the draft
-        while answers come over to it have the texts in them that it reads."""
+        """What passes took. Those that a look-ahead or a probe delays say what both cost at once, and those of the
+        draft while answers come over to it have the texts in them that it reads."""
         sessions = situation.sessions
-        if not (seen.plan.look_ahead or delayed):
+        if not (self._hindered(seen, sessions) > _HINDERED or delayed):
             self.timings.note_target(seen, self.now)
         if seen.plan.drafter is Drafter.MODEL:
             mixed = sessions > 1 and (
@@ -91,6 +98,11 @@ class PoolEstimates:
             )
             by_itself = seen.plan.probe or not mixed
             self.timings.note_draft(seen, situation.draft_behind, self.now, by_itself)
+
+    def _hindered(self, seen: Observation, sessions: int) -> float:
+        """Times the usual time of its rows that a pass took beside a look-ahead; 0 for any other."""
+        usual = self.timings.costs(sessions, self.now).target_s(max(1, seen.target_batch_rows))
+        return seen.target_forward_s / usual if seen.plan.look_ahead else 0.0
 
     def _note_delay(self, seen: Observation, situation: Situation) -> None:
         """What a probe of one answer costs another."""
@@ -119,6 +131,6 @@ class PoolEstimates:
             predicted = formula_s(plan.kind, seen.proposed, costs)
             self.rounds.note(plan.kind, seen.proposed, sessions, max(took, 1e-6), predicted, self.now)
         elif plan.look_ahead:
-            slower = seen.target_forward_s / costs.target_s(seen.target_batch_rows)
+            slower = self._hindered(seen, sessions)
             if slower > _HINDERED:
                 self.rounds.hint(plan.kind, sessions, slower, self.now)

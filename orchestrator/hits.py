@@ -26,12 +26,6 @@ class Hits:
             counts = self._counts.setdefault((length, load_of(sessions)), Counts(half_life))
             counts.add([float(hit)], [expected], now)
 
-    def note_late(self, k: int, sessions: int, now: float) -> None:
-        """The outcome of a verdict that was noted as no hit had been prepared all the same; it came late."""
-        for length in (0, k):
-            if (counts := self._counts.get((length, load_of(sessions)))) is not None:
-                counts.add([1.0], [0.0], now)
-
     def multiple(self, k: int, sessions: int, now: float) -> float:
         """Hits over expected hits; 1 before anything was seen."""
         result = 1.0

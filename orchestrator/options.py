@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from orchestrator.estimates import PoolEstimates
 from orchestrator.plans import Drafter, Estimates, Situation
 from orchestrator.rounds import PLAIN, Kind, formula_s
-from outrider.outcomes import USUAL_COVERAGE, hit_rate, ranked, spread
+from outrider.outcomes import hit_rate, ranked, spread
 from outrider.throughput import Costs, expected_tokens
 
-_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64)
 _OUTCOMES = (32, 16, 8, 4, 2)
 _MOST_HITS = 0.98
 _SHOWN = 8
@@ -95,13 +95,15 @@ def serial(terms: Terms, k: int) -> Option:
 
 
 def ahead(terms: Terms, k: int) -> Option | None:
-    """The draft prepares the next block meanwhile, for the number of outcomes that is worth most: what is not ready
-    when the verdict comes is waited for. None where it would take twice the verdict's time even for few."""
+    """The draft prepares the next block meanwhile, for the number of outcomes that is worth most. What is not ready
+    when the verdict comes is waited for, as long again at most and by an answer that has the draft to itself: where
+    several share it, who is late makes the others later. None where it would take longer even for few."""
     verdict = terms.seconds((Drafter.MODEL, True), k)
-    likeliest = ranked(terms.chances[: k + 1], USUAL_COVERAGE, _OUTCOMES[0])
+    likeliest = ranked(terms.chances[: k + 1], terms.pool.coverage.curve(), _OUTCOMES[0])
     late = {count: _preparing_s(terms, k, count) - verdict for count in _OUTCOMES}
     options = (_prepared(terms, k, likeliest[:count], verdict, max(0.0, late[count])) for count in late)
-    soon = (option for option in options if late[sum(option.fanout)] < verdict)
+    latest = verdict if terms.costs.sessions == 1 else 0.0
+    soon = (option for option in options if late[sum(option.fanout)] <= latest)
     return max(soon, key=lambda option: option.rate, default=None)
 
 

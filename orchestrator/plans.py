@@ -80,12 +80,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A look-ahead whose answer has come."""
+    """What became of a look-ahead, as soon as that is known."""
 
     draft_tokens: int
-    outcomes: int
-    seconds: float = 0.0
-    """From its sending to its answer."""
+    fanout: tuple[int, ...]
+    covered: float
+    """As in the plan that asked for it."""
+    accepted: int = 0
+    """Draft tokens that the verdict accepted."""
+    right: bool = False
+    """Whether its answer came, in time or late, with a block for the outcome."""
+    seconds: float | None = None
+    """From its sending to its answer; None when that never came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +114,8 @@ class Observation:
     """Whether it is a further round of a run, so that no round trip is in it."""
     hit: bool | None = None
     """Whether look-ahead had prepared the outcome of this round; None when it did not look ahead."""
-    late: bool = False
-    """Whether this round's block had been prepared for the outcome of the round before, but came after its verdict."""
     preparation: Preparation | None = None
-    """The last look-ahead, when its answer came since the last observation."""
+    """The last look-ahead, when what became of it was seen since the last observation."""
     draft_forward_s: float = 0.0
     """Of the propose call; 0 when there was none."""
     draft_queue_s: float = 0.0

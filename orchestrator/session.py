@@ -162,7 +162,6 @@ class Generation:
                 cycle_s=self._cycle_s,
                 follows=follows,
                 hit=hit,
-                late=guess.late,
                 preparation=self.drafting.preparation(),
                 draft_forward_s=drafted.forward_us / 1e6,
                 draft_queue_s=drafted.queue_us / 1e6,

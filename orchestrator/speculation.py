@@ -126,6 +126,7 @@ class Controller:
         situation, base, regimes = self._situation, self._base, self._pool.regimes
         return (
             self._fresh > 0
+            and not self._shy
             and base.drafter is Drafter.MODEL
             and situation.draft_available
             and base.draft_tokens < situation.remaining

@@ -18,7 +18,8 @@ _FORGOTTEN = 0.1
 _PLAIN_S = 0.02
 _DRAFT_SHARE, _READING_SHARE = 0.3, 0.1
 """Of the target's time, what a draft is taken to need for a token and for reading one before it was measured."""
-_RTT_S = 0.001
+_RTT_S, _UNKNOWN = 0.001, 1e-9
+"""A round trip before any was measured; what was measured once stays known, however long ago."""
 
 
 class PassCurve:
@@ -89,7 +90,7 @@ class Timings:
             """Beyond what was measured the draft is taken to grow as the target does."""
             return draft.seconds(rows) if rows <= most else beyond * target.seconds(rows)
 
-        rtt_draft, rtt_target = (level.blend(_RTT_S, 0.01, now) for level in (self._rtt_draft, self._rtt_target))
+        rtt_draft, rtt_target = (level.blend(_RTT_S, _UNKNOWN, now) for level in (self._rtt_draft, self._rtt_target))
         return draft_s, target.seconds, rtt_draft, rtt_target
 
     def reading_s(self, behind: int, costs: Costs, now: float) -> float:

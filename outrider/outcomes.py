@@ -11,8 +11,16 @@ from itertools import accumulate, pairwise
 
 MOST_EACH = 16
 """Most outcomes for one number of accepted tokens, as in the protocol."""
-USUAL_COVERAGE = tuple(1 - (1 + candidates) ** -0.7 for candidates in range(MOST_EACH + 1))
-"""Chances for 0, 1, ... candidates before anything was measured: a little under 0.4 for one, 0.8 for eight."""
+USUAL_SHAPE = 0.7
+
+
+def coverage(shape: float) -> tuple[float, ...]:
+    """Chances for 0, 1, ... candidates: 1 - (1 + candidates) ** -shape."""
+    return tuple(1 - (1 + candidates) ** -shape for candidates in range(MOST_EACH + 1))
+
+
+USUAL_COVERAGE = coverage(USUAL_SHAPE)
+"""Before anything was measured: a little under 0.4 for one candidate, 0.8 for eight."""
 
 
 def ranked(chances: Sequence[float], coverage: Sequence[float], most: int) -> list[tuple[float, int]]:

@@ -162,7 +162,7 @@ class FakeDraft:
         return None if self.late else self._prepared
 
     def preparation_s(self) -> float | None:
-        return None
+        return None if self.late and self._prepared is not None else 0.01
 
     async def propose(
         self, number: int, claim: Claim, count: int, span: Span, late: Outcome | None = None

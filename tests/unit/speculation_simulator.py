@@ -196,15 +196,23 @@ class Replica:
 
 @dataclass
 class LookAhead:
-    """A request to look ahead for blocks of ``count``, whether its answer has come, and whether it has the outcome."""
+    """A request to look ahead, whether its answer has come, and whether it has the outcome."""
 
     count: int
-    outcomes: int
+    plan: Plan
     since: float
+    accepted: int = 0
+    told: bool = False
     took: float | None = None
     job: Job | None = None
     here: Signal = field(default_factory=lambda: Signal())
     right: bool = False
+
+    def tell(self) -> Preparation:
+        """What became of it."""
+        self.told, came = True, self.took is not None
+        plan, right = self.plan, came and self.right
+        return Preparation(self.count, plan.fanout, plan.covered, self.accepted, right, self.took)
 
     def adopted(self, k: int) -> int:
         """Tokens of a block of k that need not be computed again when it is asked for now."""
@@ -239,7 +247,6 @@ class Block:
     began: float
     waited: LookAhead | None
     sent: float = 0.0
-    late: bool = False
     passes: int = 0
     timing: Timing | None = None
 
@@ -293,7 +300,7 @@ class Session:
             yield self._time.sleep(self._world.rtt_draft_s / 2)
             if looking is not None and looking.right and looking.job is not None and not looking.job.rows:
                 yield looking.here
-                block.k, block.late = min(block.k, looking.count), True
+                block.k = min(block.k, looking.count)
             else:
                 yield from self._propose(block, looking)
             self._behind = 1
@@ -315,7 +322,7 @@ class Session:
         """Have the draft look ahead where that is planned."""
         if block.plan.look_ahead:
             outcomes = sum(block.plan.fanout)
-            self._looking = LookAhead(block.k, outcomes, self._time.now)
+            self._looking = LookAhead(block.k, block.plan, self._time.now)
             self._time.spawn(self._prepare(self._looking, [1] + [outcomes] * block.k))
 
     def _prepare(self, looking: LookAhead, rows: list[int]) -> Process:
@@ -362,7 +369,6 @@ class Session:
                 cycle_s=self._time.now - self._last if self._last else 0.0,
                 follows=follows,
                 hit=hit,
-                late=block.late,
                 preparation=self._preparation(self._looking, block.waited),
                 draft_forward_s=drafted.forward,
                 draft_queue_s=drafted.queue,
@@ -391,17 +397,16 @@ class Session:
         """Whether the outcome is there that looking ahead was for; None without."""
         if self._looking is None:
             return None
+        self._looking.accepted = accepted
         self._looking.right = self._hit(plan, accepted, self._good(place), self._next_best[place])
         return self._looking.here.fired and self._looking.right
 
     @staticmethod
-    def _preparation(*lookings: LookAhead | None) -> Preparation | None:
-        """The one whose answer has come since it was last asked."""
-        for looking in lookings:
-            if looking is not None and looking.took is not None:
-                took, looking.took = looking.took, None
-                return Preparation(looking.count, looking.outcomes, took)
-        return None
+    def _preparation(looking: LookAhead | None, waited: LookAhead | None) -> Preparation | None:
+        """The one of which it is known now what became of it: the last round's, or this one's if its answer is here."""
+        if waited is not None and not waited.told:
+            return waited.tell()
+        return looking.tell() if looking is not None and looking.here.fired else None
 
     def _hit(self, plan: Plan, accepted: int, own: bool, luck: float) -> bool:
         """Whether the outcome had been prepared."""

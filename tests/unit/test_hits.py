@@ -41,14 +41,6 @@ def test_asking_again_costs_what_it_cost() -> None:
     assert hits.again(1, 0.0) == 1.0
 
 
-def test_what_came_late_is_a_hit_all_the_same() -> None:
-    hits = Hits()
-    for _ in range(100):
-        hits.note(3, 1, 0.5, False, 0.0)
-        hits.note_late(3, 1, 0.0)
-    assert hits.multiple(3, 1, 0.0) == pytest.approx(2.0, abs=0.1)
-
-
 def test_the_time_of_preparing_is_learned_per_load() -> None:
     hits = Hits()
     assert hits.preparing(4, 16, 0.0) == 1.0

@@ -343,7 +343,10 @@ async def test_what_was_prepared_and_comes_late_is_taken_when_it_comes() -> None
     assert made.answer.tokens == continuation(PROMPT, 12)
     assert made.totals.hits == 0
     assert draft.came_late == len(rounds) - 1
-    assert [seen.late for seen in policy.seen] == [False] + [True] * (len(rounds) - 1)
+    became = [seen.preparation for seen in policy.seen]
+    assert [each is not None and each.right and each.seconds is not None for each in became] == [
+        False, *[True] * (len(rounds) - 1)
+    ]  # fmt: skip
 
 
 async def test_the_controller_hears_when_the_draft_must_not_look_ahead() -> None:

@@ -50,8 +50,10 @@ def _start(terms: Terms, kind: Kind) -> float:
 
 
 def _change(terms: Terms, present: Kind, kind: Kind) -> float:
-    """Gain for which one way of speculating gives place to another: more where all answers of a load must follow."""
-    return _CHANGE if kind == present or terms.costs.sessions == 1 else _VENTURE
+    """Gain for which one way of speculating gives place to another: more for one that was never tried, and where all
+    answers of a load must follow."""
+    known = terms.costs.sessions == 1 and terms.pool.rounds.tried(kind, 1)
+    return _CHANGE if kind == present or known else _VENTURE
 
 
 def best_way(terms: Terms, present: Way) -> Option:

@@ -15,6 +15,8 @@ from outrider.throughput import Costs, expected_tokens
 
 _LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64)
 _OUTCOMES = (32, 16, 8, 4, 2)
+_ROWS = 64
+"""Most rows that the look-aheads of all answers make a pass of the draft: what more would cost is not known."""
 _MOST_HITS = 0.98
 _SHOWN = 8
 
@@ -100,7 +102,8 @@ def ahead(terms: Terms, k: int) -> Option | None:
     several share it, who is late makes the others later. None where it would take longer even for few."""
     verdict = terms.seconds((Drafter.MODEL, True), k)
     likeliest = ranked(terms.chances[: k + 1], terms.pool.coverage.curve(), _OUTCOMES[0])
-    late = {count: _preparing_s(terms, k, count) - verdict for count in _OUTCOMES}
+    counts = [count for count in _OUTCOMES if count * terms.costs.sessions <= _ROWS or count == _OUTCOMES[-1]]
+    late = {count: _preparing_s(terms, k, count) - verdict for count in counts}
     options = (_prepared(terms, k, likeliest[:count], verdict, max(0.0, late[count])) for count in late)
     latest = verdict if terms.costs.sessions == 1 else 0.0
     soon = (option for option in options if late[sum(option.fanout)] <= latest)

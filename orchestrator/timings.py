@@ -12,6 +12,9 @@ _HALF_LIFE = 256.0
 _READING_HALF_LIFE = 4096.0
 _REFRESH, _JUMP = 8, 1.5
 """Measurements after which the curves are made anew, and times their value for which a slow draft does it at once."""
+_LEAP, _LEAP_WEIGHT = 4.0, 8.0
+"""Times the usual time of a draft's pass that is no noise, and how many others such a pass counts as: to believe in a
+draft that got slow costs more with every round."""
 _EXACT_ROWS = 8
 _FORGOTTEN = 0.1
 """Weight below which a size is left out of the curve, so that a bad day of one size is not believed for ever."""
@@ -126,7 +129,8 @@ class Timings:
         rows, each = max(1, seen.draft_batch_rows), seen.draft_forward_s / seen.draft_passes
         costs = self.costs(1, now)
         if behind <= CAUGHT_UP:
-            self._draft.note(rows, each, now)
+            leap = each > _LEAP * costs.draft_s(rows)
+            self._draft.note(rows, each, now, weight=_LEAP_WEIGHT if leap else 1.0)
             self._explain(now)
             if each > _JUMP * costs.draft_s(rows):
                 self._curves = None

@@ -44,14 +44,16 @@ def test_looking_ahead_without_hits_is_worth_what_one_after_another_is() -> None
 
 
 @given(st.integers(1, 16), st.floats(0.0001, 0.05), st.integers(1, 16))
-def test_what_is_prepared_is_ready_in_twice_the_time_of_the_verdict(k: int, draft_s: float, sessions: int) -> None:
+def test_what_is_prepared_is_not_too_late(k: int, draft_s: float, sessions: int) -> None:
+    """In twice the time of the verdict where an answer has the draft to itself, in its time where several share it."""
+    latest = 2 if sessions == 1 else 1
     there = terms(draft_s=draft_s, sessions=sessions)
     option = ahead(there, k)
     if option is None:
-        assert there.costs.prepare_s(k, 2) > 2 * there.costs.verify_s(k), "not even for two outcomes"
+        assert there.costs.prepare_s(k, 2) > latest * there.costs.verify_s(k), "not even for two outcomes"
     else:
         assert len(option.fanout) == k + 1
-        assert there.costs.prepare_s(k, sum(option.fanout)) <= 2 * there.costs.verify_s(k)
+        assert there.costs.prepare_s(k, sum(option.fanout)) <= latest * there.costs.verify_s(k)
         assert 0.0 < option.hit_rate <= 1.0
 
 

@@ -5,6 +5,8 @@ Rates compare it with the target alone and with fixed blocks under the same luck
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import truediv
+from statistics import fmean
 
 import pytest
 
@@ -179,8 +181,9 @@ def test_it_stops_when_the_draft_gets_worse(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_it_stops_when_the_draft_gets_slow(seed: int) -> None:
-    """3.5 ms a token for the first 3 s, then 200 ms: two rounds of that are 4 % of the answer."""
-    there = two_cores(0.8, tokens=1200, draft_s=lambda rows, now: 0.0035 if now < 3 else 0.2)
+    """3.5 ms a token for the first 3 s, then 200 ms: a block of two, and the pass that it waits for, are 0.7 s, which is
+    4 % of the answer."""
+    there = two_cores(0.8, tokens=1800, draft_s=lambda rows, now: 0.0035 if now < 3 else 0.2)
     assert automatic(there, PoolEstimates(), seed).rate() >= 0.95 * fixed(there, 0, seed).rate()
 
 
@@ -226,8 +229,11 @@ def test_copies_are_used_where_they_are_good() -> None:
 
 
 def test_copies_that_are_never_right_cost_little() -> None:
+    """On average: at this acceptance the draft neither gains nor loses, and one answer's luck is worth 2 %."""
     there = replace(two_cores(0.6, tokens=400), copies=lambda position: (16, 3, 0.0))
-    assert automatic(there, PoolEstimates()).rate(BEGUN) >= 0.97 * fixed(there, 0).rate(BEGUN)
+    rates = [automatic(there, PoolEstimates(), seed).rate(BEGUN) for seed in range(8)]
+    alone = [fixed(there, 0, seed).rate(BEGUN) for seed in range(8)]
+    assert fmean(map(truediv, rates, alone)) >= 0.98
 
 
 def test_probes_of_sixteen_answers_are_shared() -> None:

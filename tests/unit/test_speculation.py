@@ -181,8 +181,8 @@ def test_it_stops_when_the_draft_gets_worse(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_it_stops_when_the_draft_gets_slow(seed: int) -> None:
-    """3.5 ms a token for the first 3 s, then 200 ms: a block of two, and the pass that it waits for, are 0.7 s, which is
-    4 % of the answer."""
+    """3.5 ms a token for the first 3 s, then 200 ms: a block of two, and the pass that it waits for, are 0.7 s, which
+    is 4 % of the answer."""
     there = two_cores(0.8, tokens=1800, draft_s=lambda rows, now: 0.0035 if now < 3 else 0.2)
     assert automatic(there, PoolEstimates(), seed).rate() >= 0.95 * fixed(there, 0, seed).rate()
 

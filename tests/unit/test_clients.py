@@ -258,3 +258,43 @@ async def test_a_miss_brings_no_run() -> None:
     stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options())
     assert await stream.verify(4, CLAIM, (), 9, INVALID_SPAN) == CacheMiss(2)
     assert stream.coming == 0
+
+
+def continuations(request: draft_pb2.ProposeRequest) -> draft_pb2.ProposeResponse:
+    """A look-ahead is answered for (1, 9) and (0, 8)."""
+    found = [
+        draft_pb2.Continuation(num_accepted=accepted, next_token=token, tokens=[token + 1, token + 2])
+        for accepted, token in ((1, 9), (0, 8))
+    ]
+    return draft_pb2.ProposeResponse(
+        round=request.round, incarnation=77, continuations=draft_pb2.Continuations(continuations=found)
+    )
+
+
+class LateCall(FakeCall):
+    """Answers a look-ahead when the next question has been sent, and then the question."""
+
+    async def read(self) -> Any:
+        while len(self.sent) < 2:  # noqa: ASYNC110 - what is waited for is a list of the fake's own
+            await asyncio.sleep(0)
+        self.reads = getattr(self, "reads", 0) + 1
+        return continuations(self.sent[0]) if self.reads == 1 else self._answer(self.sent[-1])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tokens"), [((1, 9), (10, 11)), ((0, 8), (9, 10)), ((0, 9), (1, 2)), (None, (1, 2))]
+)
+async def test_what_was_prepared_for_the_outcome_will_do_when_it_comes_first(
+    outcome: tuple[int, int] | None, tokens: tuple[int, ...]
+) -> None:
+    """Only for that outcome, and only where somebody still wants it."""
+    channel: Any = FakeChannel(proposal(block=block(1, 2)))
+    channel.call = LateCall(proposal(block=block(1, 2)))
+    stream = DraftStream(channel, FACTS, options())
+    await stream.look_ahead(4, CLAIM, (7,), (1, 1), 2, INVALID_SPAN)
+    assert stream.prepared() is None
+    found = await stream.propose(5, CLAIM, 2, INVALID_SPAN, late=outcome)
+    assert isinstance(found, Proposal)
+    assert (found.tokens, found.prepared) == (tokens, tokens != (1, 2))
+    assert (stream.preparation_s() is not None) == (outcome is not None)
+    assert stream.preparation_s() is None, "told once"

@@ -5,8 +5,7 @@ or from another incarnation raises an error here and never reaches the acceptanc
 pools or sessions beyond an id.
 """
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,13 +55,12 @@ def _read_miss(response: Any, claim: Claim) -> CacheMiss:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A look-ahead whose answer nobody has taken up: what it asked for, since when, and its span."""
+    """A look-ahead whose answer nobody has taken up: what it asked for, and its span."""
 
     claim: Claim
     block: tuple[int, ...]
     count: int
     exchange: Exchange
-    since: float
 
 
 class DraftStream:
@@ -83,8 +81,9 @@ class DraftStream:
         prepared: list[Proposal] = []
 
         def will_do(response: draft_pb2.ProposeResponse) -> bool:
-            prepared.extend(self._prepared_for(late, response, count))
-            return bool(prepared)
+            found = self._prepared_for(late, response, count)
+            prepared.extend([found] if found is not None else [])
+            return found is not None
 
         exchange = Exchange(telemetry.SPAN_PROPOSE_CLIENT, number, claim, parent)
         with telemetry.ending(exchange.span):
@@ -99,23 +98,25 @@ class DraftStream:
 
     def _prepared_for(
         self, outcome: Outcome | None, response: draft_pb2.ProposeResponse, count: int
-    ) -> Iterator[Proposal]:
+    ) -> Proposal | None:
         """What a look-ahead whose answer is late has for the outcome, if anything."""
-        found = self._take_up(response) if outcome is not None else None
-        if outcome is not None and isinstance(found, Prepared) and (block := found.blocks.get(outcome)):
-            yield Proposal(block[:count], found.cached_len, prepared=True)
+        found = self._take_up(response)  # None where it was given up, as without an outcome
+        if outcome is None or not isinstance(found, Prepared) or outcome not in found.blocks:
+            return None
+        return Proposal(found.blocks[outcome][:count], found.cached_len, prepared=True)
 
     async def look_ahead(
         self, number: int, claim: Claim, block: tuple[int, ...], fanout: tuple[int, ...], count: int, parent: Span
     ) -> None:
         """Ask for blocks of ``count`` tokens after outcomes of a block in flight; ``prepared`` has them later."""
         self._give_up()
+        self._preparation_s = None  # of an answer that came when nobody asked for it any more
         exchange = Exchange(telemetry.SPAN_LOOK_AHEAD_CLIENT, number, claim, parent)
         exchange.span.set_attribute(telemetry.OUTCOMES, sum(fanout))
         request = self._request(number, claim, count, exchange.span)
         request.look_ahead.draft_tokens.extend(block)
         request.look_ahead.fanout.extend(fanout)
-        self._ahead = ahead = _Ahead(claim, block, count, exchange, time.perf_counter())
+        self._ahead = ahead = _Ahead(claim, block, count, exchange)
         await self._stream.send(request, lambda response: self._arrived(ahead, response))
         exchange.sent(request)
 
@@ -123,7 +124,7 @@ class DraftStream:
         """The answer to a look-ahead has come."""
         ahead.exchange.arrived(response)
         if self._ahead is ahead:
-            self._preparation_s = time.perf_counter() - ahead.since
+            self._preparation_s = ahead.exchange.elapsed_s
 
     def preparation_s(self) -> float | None:
         """Seconds that the answer to the last look-ahead took, if it has come since this was last asked."""

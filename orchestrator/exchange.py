@@ -24,6 +24,11 @@ class Exchange:
         self._began = time.perf_counter()
         self._answered = False
 
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the begin."""
+        return time.perf_counter() - self._began
+
     def in_run_of(self, first: "Exchange") -> None:
         """Whose message asked for this round: its own, or that of the first round of a run, which is linked then."""
         if self.span.is_recording():
@@ -41,7 +46,7 @@ class Exchange:
         begin, the network took; of a round ``in_run`` nobody can tell."""
         if not self.span.is_recording() or self._answered:
             return
-        took_s, self._answered = time.perf_counter() - self._began, True
+        took_s, self._answered = self.elapsed_s, True
         timings = timings_from_pb(response.timings)
         attributes = telemetry.timing_attributes(timings) | {
             telemetry.BYTES_RECEIVED: response.ByteSize(),

@@ -19,6 +19,7 @@ from outrider.status import to_status
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, draft_pb2, target_pb2
 from tests.unit.test_status import as_received
+from tests.waiting import eventually
 
 VOCAB = 100
 FACTS = wire.ReplicaFacts(77, "m", "f", VOCAB, (0,), 512, True, 4096, 4)
@@ -274,11 +275,21 @@ def continuations(request: draft_pb2.ProposeRequest) -> draft_pb2.ProposeRespons
 class LateCall(FakeCall):
     """Answers a look-ahead when the next question has been sent, and then the question."""
 
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer)
+        self._asked = asyncio.Event()
+        self._ahead: list[Any] = []
+
+    async def write(self, request: Any) -> None:
+        await super().write(request)
+        if request.HasField("look_ahead"):
+            self._ahead.append(request)
+        else:
+            self._asked.set()
+
     async def read(self) -> Any:
-        while len(self.sent) < 2:  # noqa: ASYNC110 - what is waited for is a list of the fake's own
-            await asyncio.sleep(0)
-        self.reads = getattr(self, "reads", 0) + 1
-        return continuations(self.sent[0]) if self.reads == 1 else self._answer(self.sent[-1])
+        await self._asked.wait()
+        return continuations(self._ahead.pop()) if self._ahead else self._answer(self.sent[-1])
 
 
 @pytest.mark.parametrize(
@@ -298,3 +309,15 @@ async def test_what_was_prepared_for_the_outcome_will_do_when_it_comes_first(
     assert (found.tokens, found.prepared) == (tokens, tokens != (1, 2))
     assert (stream.preparation_s() is not None) == (outcome is not None)
     assert stream.preparation_s() is None, "told once"
+
+
+async def test_the_time_of_a_look_ahead_that_nobody_waited_for_is_not_told_of_the_next_one() -> None:
+    channel: Any = FakeChannel(proposal(block=block(1, 2)))
+    channel.call = call = LateCall(proposal(block=block(1, 2)))
+    stream = DraftStream(channel, FACTS, options())
+    await stream.look_ahead(4, CLAIM, (7,), (1, 1), 2, INVALID_SPAN)
+    call._asked.set()
+    await eventually(lambda: stream._preparation_s is not None, "its answer has come")
+    call._asked.clear()
+    await stream.look_ahead(5, CLAIM, (7,), (1, 1), 2, INVALID_SPAN)
+    assert stream.preparation_s() is None

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from outrider.inference.compiled import artefacts
+from outrider.inference.compiled.lanes import add_lanes, largest_lanes
+from outrider.inference.compiled.vectors import LANES
 
 TILE = 16
 """Query rows that share one conversion of a key block to fp32."""
-LANES = 16
-"""Partial sums of a softmax row; lane = distance from the row's first key, modulo this."""
 
 _jit: Any = artefacts.jit
 
@@ -46,17 +46,14 @@ def row_max(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
     """Largest score of a row; any order gives the same one."""
     if row < 0 or first < 0:
         return _ZERO
-    whole = first + (end - first) // LANES * LANES
+    steps = (end - first) // LANES
     for lane in range(LANES):
         lanes[lane] = scores[row, first]
-    for base in range(first, whole, LANES):
-        for lane in range(LANES):
-            score = scores[row, base + lane]
-            lanes[lane] = score if score > lanes[lane] else lanes[lane]
+    largest_lanes(scores[row, first:].ctypes.data, steps, lanes.ctypes.data)
     highest = lanes[0]
     for lane in range(1, LANES):
         highest = lanes[lane] if lanes[lane] > highest else highest
-    for i in range(whole, end):
+    for i in range(first + steps * LANES, end):
         highest = scores[row, i] if scores[row, i] > highest else highest
     return highest
 
@@ -89,10 +86,9 @@ def row_sum(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
         return _ZERO
     for lane in range(LANES):
         lanes[lane] = _ZERO
-    whole = first + (end - first) // LANES * LANES
-    for base in range(first, whole, LANES):
-        for lane in range(LANES):
-            lanes[lane] += scores[row, base + lane]
+    steps = (end - first) // LANES
+    add_lanes(scores[row, first:].ctypes.data, steps, lanes.ctypes.data)
+    whole = first + steps * LANES
     for i in range(whole, end):
         lanes[i - whole] += scores[row, i]
     total = _ZERO

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from outrider.inference.compiled import artefacts
-from outrider.inference.compiled.intrinsics import TILE_ROWS, bits_of, dot_tile, float_of
+from outrider.inference.compiled.intrinsics import bits_of, float_of
+from outrider.inference.compiled.tile import TILE_ROWS, dot_tile
 
 _jit: Any = artefacts.jit
 _PLACES = np.uint32(16)
@@ -27,21 +28,21 @@ def narrow(number: Any) -> Any:
 
 
 @_jit
-def dot(rows: Any, inputs: Any, stride: Any, weights: Any, pairs: Any, sums: Any) -> None:
+def dot(rows: Any, inputs: Any, stride: Any, weights: Any, pairs: Any, sums: Any, sum_stride: Any, onto: Any) -> None:
     """``intrinsics.dot_tile`` for 1 to TILE_ROWS rows; the number of rows selects its machine code."""
     if rows == 8:
-        _tile_8(inputs, stride, weights, pairs, sums)
+        _tile_8(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 1:
-        _tile_1(inputs, stride, weights, pairs, sums)
+        _tile_1(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 2:
-        _tile_2(inputs, stride, weights, pairs, sums)
+        _tile_2(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 3:
-        _tile_3(inputs, stride, weights, pairs, sums)
+        _tile_3(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 4:
-        _tile_4(inputs, stride, weights, pairs, sums)
+        _tile_4(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 5:
-        _tile_5(inputs, stride, weights, pairs, sums)
+        _tile_5(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 6:
-        _tile_6(inputs, stride, weights, pairs, sums)
+        _tile_6(inputs, stride, weights, pairs, sums, sum_stride, onto)
     else:
-        _tile_7(inputs, stride, weights, pairs, sums)
+        _tile_7(inputs, stride, weights, pairs, sums, sum_stride, onto)

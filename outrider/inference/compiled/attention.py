@@ -1,11 +1,9 @@
 """Paged attention of the compiled pass, in bfloat16 dot products with float32 sums.
 
 Keys of a block lie in panels of LANES tokens, in pairs along the head size; values in panels of LANES numbers, in
-pairs along the tokens; so scores and mixtures are the
-same dot-product tiles as the linear layers. A row mixes a block as it lies when it sees all of its keys, and
-a copy with zeros for the others when it does not: which of the two depends on the row's position alone, so a row's bits
-do not depend on its neighbours (design I1), and what lies behind a row's last key, stale or another row's, is never
-multiplied.
+pairs along the tokens; so scores and mixtures are the same dot-product tiles as the linear layers. A row's mixture is
+one chain over its keys, and keys that it does not see have the weight zero, which changes no sum: so its bits do not
+depend on its neighbours (design I1). Zero times infinity would; a block that holds such a thing is copied without it.
 
 It knows block tables and positions, not sessions. Shapes as in ``kernels``; a tile is up to TILE rows of one session.
 """
@@ -17,12 +15,14 @@ import numpy as np
 from outrider.inference.attention_cpu import exp_row, first_key, row_max, row_sum
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.arithmetic import dot, narrow, widen
-from outrider.inference.compiled.intrinsics import LANES, PANELS, TILE_ROWS, fetch_add, prefetch
+from outrider.inference.compiled.intrinsics import fetch_add, prefetch
+from outrider.inference.compiled.tile import PANELS, TILE_ROWS
+from outrider.inference.compiled.vectors import LANES
 
 TILE = 16
 """Most query rows of a tile; they share the walk over the session's blocks."""
 
-_WIDTH = LANES * PANELS
+_EXPONENT = np.uint16(0x7F80)
 _jit: Any = artefacts.jit
 
 
@@ -42,23 +42,50 @@ def place_key_and_value(key: Any, value: Any, offset: Any, keys: Any, values: An
 
 
 @_jit
-def _load_queries(queries: Any, row0: Any, rows: Any, head: Any, group: Any, packed: Any) -> None:
-    """The tile's queries under one key/value head, side by side: line r is query r % group of row r // group."""
-    for r in range(rows * group):
-        packed[r] = queries[row0 + r // group, head * group + r % group]
+def _copy(source: Any, into: Any) -> None:
+    for i in range(into.shape[0]):
+        into[i] = source[i]
 
 
 @_jit
-def _score_block(packed: Any, first: Any, last: Any, keys: Any, scores: Any, origin: Any, sums: Any) -> None:
+def _load_queries(queries: Any, row0: Any, rows: Any, head: Any, group: Any, packed: Any) -> None:
+    """The tile's queries under one key/value head, side by side: line r is query r % group of row r // group."""
+    for row in range(rows):
+        for one in range(group):
+            _copy(queries[row0 + row, head * group + one], packed[row * group + one])
+
+
+@_jit
+def _score_block(packed: Any, first: Any, last: Any, keys: Any, scores: Any, origin: Any) -> None:
     """scores[first:last, origin:origin + B] = queries . keys of one block [B / LANES, D / 2, LANES, 2]."""
-    pairs = keys.shape[1]
+    pairs, stride = keys.shape[1], scores.shape[1]
     for row in range(first, last, TILE_ROWS):
         rows = min(TILE_ROWS, last - row)
         for panel in range(0, keys.shape[0], PANELS):
-            dot(rows, packed[row:].ctypes.data, pairs, keys[panel:].ctypes.data, pairs, sums.ctypes.data)
-            left = origin + panel * LANES
-            for r in range(rows):
-                scores[row + r, left : left + _WIDTH] = sums[r]
+            panels = keys[panel:].ctypes.data
+            into = scores[row, origin + panel * LANES :].ctypes.data
+            dot(rows, packed[row:].ctypes.data, pairs, panels, pairs, into, stride, 0)
+
+
+@_jit
+def _scale(line: Any, scale: Any) -> None:
+    for i in range(line.shape[0]):
+        line[i] = line[i] * scale
+
+
+@_jit
+def _round(line: Any, rounded: Any) -> None:
+    """Round to bfloat16, in both arrays."""
+    for i in range(line.shape[0]):
+        rounded[i] = narrow(line[i])
+    for i in range(line.shape[0]):
+        line[i] = widen(rounded[i])
+
+
+@_jit
+def _clear(line: Any) -> None:
+    for i in range(line.shape[0]):
+        line[i] = 0
 
 
 @_jit
@@ -67,30 +94,33 @@ def _softmax(
 ) -> Any:
     """Unnormalised weights of one row, rounded to bfloat16, in both arrays; returns their sum."""
     line = scores[row, first:end]
-    for i in range(line.shape[0]):
-        line[i] = line[i] * scale
+    _scale(line, scale)
     highest = row_max(scores, row, first, end, lanes)
     exp_row(scores, bits, exponents, row, first, end, highest)
-    rounded = weights[row, first:end]
-    for i in range(line.shape[0]):
-        rounded[i] = narrow(line[i])
-        line[i] = widen(rounded[i])
+    _round(line, weights[row, first:end])
     return row_sum(scores, row, first, end, lanes)
 
 
 @_jit
-def _mix_whole(weights: Any, first: Any, last: Any, origin: Any, values: Any, mixed: Any, sums: Any) -> None:
-    """mixed[first:last] += weights of one block's keys . its values, for rows that see the whole block."""
+def _mix(weights: Any, first: Any, last: Any, origin: Any, values: Any, mixed: Any) -> None:
+    """mixed[first:last] += weights of one block's keys . its values; weights of keys that a row does not see are 0."""
     pairs, stride = values.shape[1], weights.shape[1] // 2
     for row in range(first, last, TILE_ROWS):
         rows = min(TILE_ROWS, last - row)
         inputs = weights[row, origin:].ctypes.data
         for panel in range(0, values.shape[0], PANELS):
-            dot(rows, inputs, stride, values[panel:].ctypes.data, pairs, sums.ctypes.data)
-            for r in range(rows):
-                into, total = mixed[row + r, panel * LANES : panel * LANES + _WIDTH], sums[r]
-                for d in range(_WIDTH):
-                    into[d] += total[d]
+            panels = values[panel:].ctypes.data
+            into = mixed[row, panel * LANES :].ctypes.data
+            dot(rows, inputs, stride, panels, pairs, into, mixed.shape[1], 1)
+
+
+@_jit
+def _finite(values: Any) -> Any:
+    """Whether no number of a block is infinite or NaN, seen or not."""
+    flat, worst = values.reshape(-1), np.uint16(0)
+    for i in range(flat.shape[0]):
+        worst = max(worst, np.uint16(flat[i] & _EXPONENT))
+    return worst != _EXPONENT
 
 
 @_jit
@@ -98,47 +128,30 @@ def _mask(values: Any, begin: Any, end: Any, masked: Any) -> None:
     """A copy of a block's values in which keys outside begin .. end - 1 are zero, whatever lay there."""
     for group in range(values.shape[0]):
         for pair in range(values.shape[1]):
-            into = masked[group, pair]
-            if begin <= 2 * pair and 2 * pair + 2 <= end:
-                into[:] = values[group, pair]
-            else:
-                into[:] = np.uint16(0)
+            for lane in range(LANES):
                 for side in range(2):
-                    if begin <= 2 * pair + side < end:
-                        into[:, side] = values[group, pair, :, side]
-
-
-@_jit
-def _mix_part(
-    weights: Any, first: Any, last: Any, origin: Any, size: Any, begin: Any, end: Any, values: Any, mixed: Any,
-    sums: Any, masked: Any,
-) -> None:  # fmt: skip
-    """Like ``_mix_whole`` for rows that see only keys begin .. end - 1 of the block."""
-    _mask(values, begin, end, masked)
-    for row in range(first, last):
-        weights[row, origin : origin + begin] = np.uint16(0)
-        weights[row, origin + end : origin + size] = np.uint16(0)
-    _mix_whole(weights, first, last, origin, masked, mixed, sums)
+                    seen = begin <= 2 * pair + side < end
+                    masked[group, pair, lane, side] = values[group, pair, lane, side] if seen else np.uint16(0)
 
 
 @_jit
 def _mix_block(
     weights: Any, mixed: Any, values: Any, origin: Any, size: Any, start: Any, rows: Any, group: Any, window: Any,
-    sums: Any, masked: Any,
+    masked: Any,
 ) -> None:  # fmt: skip
-    """Add one block to every row of the tile that sees some of it; rows start .. start + rows - 1 are positions."""
-    first_whole = max(start, origin + size - 1)
-    last_whole = start + rows - 1 if window <= 0 else min(start + rows - 1, origin + window - 1)
-    if first_whole <= last_whole:
-        _mix_whole(
-            weights, (first_whole - start) * group, (last_whole - start + 1) * group, origin, values, mixed, sums
-        )
-    for position in range(start, start + rows):
-        begin = max(first_key(position, window) - origin, 0)
-        end = min(size, position + 1 - origin)
-        if begin < end and not first_whole <= position <= last_whole:
-            line = (position - start) * group
-            _mix_part(weights, line, line + group, origin, size, begin, end, values, mixed, sums, masked)
+    """Add one block to every row of the tile that sees some of it; rows start .. start + rows - 1 are positions.
+
+    Zero times what a row does not see is zero, unless that is infinite or NaN: then each row mixes a copy without it.
+    """
+    first = max(0, origin - start)
+    whole = start >= origin + size - 1 and (window <= 0 or start + rows - 1 < origin + window)
+    if whole or _finite(values):
+        _mix(weights, first * group, rows * group, origin, values, mixed)
+        return
+    for row in range(first, rows):
+        position = start + row
+        _mask(values, max(first_key(position, window) - origin, 0), position + 1 - origin, masked)
+        _mix(weights, row * group, (row + 1) * group, origin, masked, mixed)
 
 
 @_jit
@@ -150,12 +163,30 @@ def _ask_for(array: Any) -> None:
 
 
 @_jit
+def _weigh(scratch: Any, rows: Any, start: Any, group: Any, left: Any, right: Any, scale: Any, window: Any) -> None:
+    """Turn scores into weights, 0 for keys from ``left`` to ``right`` that a line does not see, and sum them."""
+    scores, bits, weights, exponents, _, _, lanes, totals, _ = scratch
+    for row in range(rows):
+        first, end = first_key(start + row, window), start + row + 1
+        for line in range(row * group, (row + 1) * group):
+            _clear(weights[line, left:first])
+            _clear(weights[line, end:right])
+            totals[line] = _softmax(scores, bits, weights, exponents, lanes, line, first, end, scale)
+
+
+@_jit
+def _divide(mixed: Any, total: Any, out: Any) -> None:
+    for d in range(out.shape[0]):
+        out[d] = narrow(mixed[d] / total)
+
+
+@_jit
 def _attend_tile(
     queries: Any, keys: Any, values: Any, out: Any, table: Any, row0: Any, rows: Any, start: Any, head: Any, group: Any,
     scale: Any, window: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Attention of one tile under one key/value head."""
-    scores, score_bits, weights, exponents, packed, mixed, sums, lanes, masked = scratch
+    scores, _, weights, _, packed, mixed, _, totals, masked = scratch
     size = keys.shape[2] * LANES
     count = rows * group
     blocks = range(first_key(start, window) // size, (start + rows - 1) // size + 1)
@@ -165,27 +196,22 @@ def _attend_tile(
         if block + 1 < blocks.stop:
             _ask_for(keys[table[block + 1], head])
         _ask_for(values[table[block], head])
-        _score_block(packed, seeing, count, keys[table[block], head], scores, block * size, sums)
-    mixed[:count] = np.float32(0.0)
-    totals = lanes[LANES:]
-    for r in range(count):
-        position = start + r // group
-        first = first_key(position, window)
-        totals[r] = _softmax(scores, score_bits, weights, exponents, lanes, r, first, position + 1, scale)
+        _score_block(packed, seeing, count, keys[table[block], head], scores, block * size)
+    _weigh(scratch, rows, start, group, blocks.start * size, blocks.stop * size, scale, window)
+    for line in range(count):
+        _clear(mixed[line])
     for block in blocks:
-        _mix_block(
-            weights, mixed, values[table[block], head], block * size, size, start, rows, group, window, sums, masked
-        )
-    for r in range(count):
-        into = out[row0 + r // group, head * group + r % group]
-        for d in range(into.shape[0]):
-            into[d] = narrow(mixed[r, d] / totals[r])
+        _mix_block(weights, mixed, values[table[block], head], block * size, size, start, rows, group, window, masked)
+    for row in range(rows):
+        for one in range(group):
+            line = row * group + one
+            _divide(mixed[line], totals[line], out[row0 + row, head * group + one])
 
 
 @_jit
 def _scratch(lines: Any, padded: Any, size: Any, block_size: Any) -> Any:
-    """Working memory of one thread: scores, their bits, rounded weights, exponents, queries, mixtures, sums, lanes
-    followed by the totals of the rows, and a block of values."""
+    """Working memory of one thread: scores, their bits, rounded weights, exponents, queries, mixtures, lanes, totals
+    of the lines, and a block of values."""
     scores = np.empty((lines, padded), np.float32)
     return (
         scores,
@@ -194,8 +220,8 @@ def _scratch(lines: Any, padded: Any, size: Any, block_size: Any) -> Any:
         np.empty(padded, np.int32),
         np.empty((lines, size), np.uint16),
         np.empty((lines, size), np.float32),
-        np.empty((TILE_ROWS, PANELS * LANES), np.float32),
-        np.empty(LANES + lines, np.float32),
+        np.empty(LANES, np.float32),
+        np.empty(lines, np.float32),
         np.empty((size // LANES, block_size // 2, LANES, 2), np.uint16),
     )
 

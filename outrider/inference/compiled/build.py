@@ -14,7 +14,8 @@ import torch
 from outrider.inference import attention_cpu
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.forward import CompiledForward
-from outrider.inference.compiled.intrinsics import LANES, PANELS
+from outrider.inference.compiled.tile import PANELS
+from outrider.inference.compiled.vectors import LANES
 from outrider.inference.compiled.weights import PackedModel
 from outrider.inference.packed import Segment, pack
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from outrider.inference.compiled import kernels
-from outrider.inference.compiled.intrinsics import LANES
 from outrider.inference.compiled.team import COUNTER_STEP, NEXT_ITEM
+from outrider.inference.compiled.vectors import LANES
 from outrider.inference.compiled.weights import PackedModel
 from outrider.inference.packed import PackedPass
 

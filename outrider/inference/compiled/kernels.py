@@ -15,10 +15,11 @@ import numpy as np
 
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.attention import attend_shared
-from outrider.inference.compiled.intrinsics import LANES, PANELS, TILE_ROWS
 from outrider.inference.compiled.products import ADD, GATE, SCORE, STORE, product
 from outrider.inference.compiled.rows import norm, place
 from outrider.inference.compiled.team import COUNTER_STEP, NEXT_ITEM, meet, share
+from outrider.inference.compiled.tile import PANELS, TILE_ROWS
+from outrider.inference.compiled.vectors import LANES
 
 _jit: Any = artefacts.jit
 

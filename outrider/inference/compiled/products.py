@@ -8,8 +8,9 @@ from typing import Any
 
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.arithmetic import dot, narrow, widen
-from outrider.inference.compiled.intrinsics import LANES, PANELS, TILE_ROWS
 from outrider.inference.compiled.team import share
+from outrider.inference.compiled.tile import PANELS, TILE_ROWS
+from outrider.inference.compiled.vectors import LANES
 
 _jit: Any = artefacts.jit
 
@@ -56,21 +57,23 @@ def product(
     ``sums`` [TILE_ROWS, PANELS * LANES] is scratch.
     """
     pairs = weights.shape[1]
-    width = LANES if kind == GATE else LANES * PANELS
+    width, outputs = LANES * PANELS, LANES if kind == GATE else LANES * PANELS
+    parts = (rows + TILE_ROWS - 1) // TILE_ROWS
     first, last = share(weights.shape[0] // PANELS, member, members)
     for tile in range(first, last):
         panel = weights[tile * PANELS :].ctypes.data
-        left = tile * width
-        right = min(left + width, out.shape[1])
-        for row in range(0, rows, TILE_ROWS):
-            count = min(TILE_ROWS, rows - row)
-            dot(count, inputs[row:].ctypes.data, pairs, panel, pairs, sums.ctypes.data)
-            for r in range(count):
+        left = tile * outputs
+        right = min(left + outputs, out.shape[1])
+        for part in range(parts):
+            begin, end = share(rows, part, parts)
+            dot(end - begin, inputs[begin:].ctypes.data, pairs, panel, pairs, sums.ctypes.data, width, 0)
+            for row in range(begin, end):
+                line = sums[row - begin]
                 if kind == STORE:
-                    _store(sums[r], bias[left:right], out[row + r, left:right])
+                    _store(line, bias[left:right], out[row, left:right])
                 elif kind == ADD:
-                    _add(sums[r], out[row + r, left:right])
+                    _add(line, out[row, left:right])
                 elif kind == GATE:
-                    _gate(sums[r], silu, out[row + r, left:right])
+                    _gate(line, silu, out[row, left:right])
                 else:
-                    _score(sums[r], out[row + r, left:right])
+                    _score(line, out[row, left:right])

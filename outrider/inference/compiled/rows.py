@@ -10,7 +10,7 @@ import numpy as np
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.arithmetic import narrow, widen
 from outrider.inference.compiled.attention import place_key_and_value
-from outrider.inference.compiled.intrinsics import LANES
+from outrider.inference.compiled.vectors import LANES
 
 _ZERO = np.float32(0.0)
 _jit: Any = artefacts.jit

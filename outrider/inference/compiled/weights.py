@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from outrider.inference.compiled.intrinsics import LANES, PANELS, host_features
+from outrider.inference.compiled.tile import PANELS
+from outrider.inference.compiled.vectors import LANES, host_features
 from outrider.inference.kv_store import LayerShape
 
 Array = npt.NDArray[Any]

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from outrider.inference.compiled.arithmetic import dot, narrow, widen
-from outrider.inference.compiled.intrinsics import LANES, PANELS, TILE_ROWS
+from outrider.inference.compiled.tile import PANELS, TILE_ROWS
+from outrider.inference.compiled.vectors import LANES
 
 WIDTH = LANES * PANELS
 
@@ -40,7 +41,8 @@ def tile(inputs: npt.NDArray[np.uint16], panels: npt.NDArray[np.int32], stride: 
     """Sums [rows, WIDTH] of rows that lie ``stride`` pairs apart."""
     sums = np.full((TILE_ROWS + 1, WIDTH), 7.0, np.float32)
     rows = len(inputs)
-    dot(rows, inputs.ctypes.data, stride, panels.ctypes.data, panels.shape[1], sums.ctypes.data)
+    where = panels.ctypes.data
+    dot(rows, inputs.ctypes.data, stride, where, panels.shape[1], sums.ctypes.data, WIDTH, 0)
     assert (sums[rows:] == 7.0).all(), "nothing is written behind the last row"
     return sums[:rows].copy()
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.inference.compiled.attention import TILE, attend_shared, place_key_and_value
-from outrider.inference.compiled.intrinsics import LANES
+from outrider.inference.compiled.vectors import LANES
 from outrider.inference.kv_store import BLOCK_SIZE
 
 Bits = npt.NDArray[np.uint16]

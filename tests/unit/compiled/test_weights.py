@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from outrider.inference.compiled import weights
-from outrider.inference.compiled.intrinsics import LANES, PANELS
+from outrider.inference.compiled.tile import PANELS
+from outrider.inference.compiled.vectors import LANES
 from outrider.inference.compiled.weights import why_not
 from outrider.inference.kv_store import LayerShape
 from tests.unit.compiled.models import HEAD, HEADS, KV_HEADS, layers_of, model_of

@@ -207,14 +207,19 @@ class TargetStream:
         self._facts = facts
         self._logprobs = options.logprobs
         self.coming = 0
+        self._follows = 0  # the round of the run that comes next
         self._first: Exchange | None = None  # whose message asked for the run
         self._stream = RoundStream(target_pb2_grpc.TargetServiceStub(channel).Verify, options)
 
     async def verify(
         self, number: int, claim: Claim, block: tuple[int, ...], run: int, parent: Span
     ) -> Verdict | CacheMiss:
-        """Ask which tokens of the block the target chooses too, unless a run brings the answer by itself."""
+        """Ask which tokens of the block the target chooses too, unless a run brings the answer by itself. Another
+        round than the next of the run ends it: its verdicts that are still on their way are passed over."""
         exchange = Exchange(telemetry.SPAN_VERIFY_CLIENT, number, claim, parent)
+        if self.coming and number != self._follows:
+            self._stream.pass_over(range(self._follows, self._follows + self.coming))
+            self.coming = 0
         with telemetry.ending(exchange.span):
             response = await (self._follow(exchange) if self.coming else self._ask(exchange, claim, block, run))
             return self._read(response, claim, block)
@@ -227,7 +232,7 @@ class TargetStream:
         self._first = exchange
         exchange.in_run_of(exchange)
         response: target_pb2.VerifyResponse = await self._stream.ask(request)
-        self.coming = request.run
+        self.coming, self._follows = request.run, request.round + 1
         exchange.sent(request)
         exchange.answered(response)
         return response
@@ -235,7 +240,7 @@ class TargetStream:
     async def _follow(self, exchange: Exchange) -> target_pb2.VerifyResponse:
         """A round of the run that the last message asked for."""
         assert self._first is not None
-        self.coming -= 1
+        self.coming, self._follows = self.coming - 1, self._follows + 1
         exchange.in_run_of(self._first)
         response: target_pb2.VerifyResponse = await self._stream.next_answer(exchange.number)
         exchange.sent(None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from orchestrator.acceptance import Acceptance
 from orchestrator.budget import Budget
+from orchestrator.copies import CopyAcceptance
 from orchestrator.coverage import Coverage
 from orchestrator.hits import Hits
 from orchestrator.plans import Drafter, Observation, Preparation, Situation
@@ -15,11 +16,7 @@ from orchestrator.regimes import Regimes
 from orchestrator.rounds import PLAIN, MeasuredRounds, formula_s
 from orchestrator.timings import CAUGHT_UP, Timings
 
-Source = tuple[Drafter, int]
-"""Who drafted, and the size class of the n-gram drafter's match."""
 _HALF_LIFE = 1024.0
-_NGRAM_FIRST, _MODEL_FIRST = {2: 0.3, 3: 0.45, 4: 0.6, 5: 0.75}, 0.6
-"""What is believed of a first draft token before any was seen, of copies by the size class of their match."""
 _HINDERED = 1.15
 """Times the usual time of its rows that a pass takes when looking ahead is in its way, and not by chance."""
 _SOME_ROWS = 2
@@ -27,9 +24,14 @@ _PLAIN_ROUNDS = 4.0
 """Tokens of the target alone after which it is known what they cost."""
 
 
-def source_of(drafter: Drafter, match: int) -> Source:
-    """Whose acceptance a block tells of. Matches of 2 and 3, 4 to 7, 8 to 15, 16 tokens and more are alike."""
-    return (drafter, max(2, min(5, match.bit_length())) if drafter is Drafter.NGRAM else 0)
+def note_acceptance(
+    model: Acceptance, copies: CopyAcceptance, seen: Observation, situation: Situation, now: float
+) -> None:
+    """What a round says of whoever drafted its block."""
+    if seen.proposed and seen.plan.drafter is Drafter.NGRAM:
+        copies.note(situation.ngram_match, seen.proposed, seen.accepted, now)
+    elif seen.proposed:
+        model.note(seen.proposed, seen.accepted, now)
 
 
 class PoolEstimates:
@@ -44,12 +46,9 @@ class PoolEstimates:
         self.coverage = Coverage()
         self.budget = Budget()
         self.regimes = Regimes()
-        self._acceptance: dict[Source, Acceptance] = {}
-
-    def acceptance(self, source: Source) -> Acceptance:
-        """What the pool knows of a drafter."""
-        first = _NGRAM_FIRST.get(source[1], _MODEL_FIRST)
-        return self._acceptance.setdefault(source, Acceptance(_HALF_LIFE, first))
+        self.acceptance = Acceptance(_HALF_LIFE)
+        """Of the draft model."""
+        self.copies = CopyAcceptance(_HALF_LIFE)
 
     def observe(self, seen: Observation, situation: Situation, first: bool) -> None:
         """Learn from a round; ``first`` is the answer's first, which has the prompt in it."""
@@ -58,9 +57,7 @@ class PoolEstimates:
         if delayed:
             self._note_delay(seen, situation)
         self._note_timings(seen, situation, delayed)
-        if seen.proposed:
-            source = source_of(seen.plan.drafter, situation.ngram_match)
-            self.acceptance(source).note(seen.proposed, seen.accepted, self.now)
+        note_acceptance(self.acceptance, self.copies, seen, situation, self.now)
         if seen.preparation is not None:
             self._note_preparation(seen.preparation, situation.sessions)
         if not (first or delayed) and self._as_planned(seen, situation):
@@ -124,6 +121,8 @@ class PoolEstimates:
             if plan.look_ahead and seen.draft_passes:
                 self.hits.note_again(sessions, seen.propose_s / costs.propose_s(seen.proposed), self.now)
             took = seen.took_s
+            if plan.breaks_off:
+                took -= seen.target_queue_s  # behind the token of the run that was being computed
             if plan.look_ahead:
                 took -= seen.propose_s  # its formula is that of the verdict; misses are counted apart
             if plan.drafter is Drafter.NONE and not seen.follows:

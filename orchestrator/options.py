@@ -126,9 +126,15 @@ def _prepared(terms: Terms, k: int, likeliest: list[tuple[float, int]], verdict:
     return Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), covered, hits)
 
 
-def copied(terms: Terms, k: int, acceptance: tuple[float, ...]) -> Option:
-    """A block of the n-gram drafter, which costs no time; ``acceptance`` is its own."""
-    return Option(Drafter.NGRAM, k, expected_tokens(acceptance, k), terms.seconds((Drafter.NGRAM, False), k))
+def copied(terms: Terms, acceptance: tuple[float, ...], lost_s: float = 0.0) -> Option:
+    """The best block of the n-gram drafter, which costs no time; ``acceptance`` is its own, of all that it offers.
+    ``lost_s`` pass before it can be looked at."""
+
+    def of(k: int) -> Option:
+        seconds = lost_s + terms.seconds((Drafter.NGRAM, False), k)
+        return Option(Drafter.NGRAM, k, expected_tokens(acceptance, k), seconds)
+
+    return max(map(of, lengths(len(acceptance))), key=lambda option: option.rate)
 
 
 def explain(terms: Terms, alone: Option, chosen: Option) -> Estimates:

@@ -80,7 +80,8 @@ class Target(Protocol):
 
     @property
     def coming(self) -> int:
-        """How many verdicts of a run are still to come; while there are any, no block can be sent."""
+        """How many verdicts of a run are still to come. Another round than the next of them ends the run; its number
+        must be above all of theirs."""
 
     async def verify(
         self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span

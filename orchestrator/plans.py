@@ -68,6 +68,8 @@ class Plan:
     """Chance that the outcome is among them, by the draft's ranks alone."""
     run: int = 0
     """Further plain rounds to ask for at once; 0 when a block is sent."""
+    breaks_off: bool = False
+    """Whether a run that goes on is given up for it."""
     probe: bool = False
     """Whether it is done to learn, not because it is thought best."""
     estimates: Estimates = field(default_factory=Estimates)

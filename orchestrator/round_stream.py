@@ -6,7 +6,7 @@ it has come by the time it is wanted.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ class RoundStream:
         self._options = options
         self._opened = False
         self._reading: asyncio.Task[Any] | None = None
-        self._optional: list[int] = []  # rounds of messages whose answer may still come, or not
+        self._optional: list[int] = []  # rounds whose answer may still come, or not
         self._notice: Callable[[Any], None] | None = None  # who hears of the answer to the last of them
 
     async def ask(self, request: Any, instead: Callable[[Any], bool] | None = None) -> Any:
@@ -57,6 +57,10 @@ class RoundStream:
     async def next_answer(self, number: int) -> Any:
         """Wait for the answer to a round that needs no message. Raises what ``ask`` raises."""
         return await self._exchange(None, number, self._options.round_timeout_s)
+
+    def pass_over(self, numbers: Iterable[int]) -> None:
+        """The answers to these rounds, which may still come, are not wanted any more."""
+        self._optional.extend(numbers)
 
     async def send(self, request: Any, notice: Callable[[Any], None] | None = None) -> None:
         """Send one message whose answer is optional: ``arrived`` gives it, the next ``ask`` passes over it.

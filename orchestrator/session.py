@@ -31,6 +31,9 @@ class Policy(Protocol):
     def decide(self, situation: Situation) -> Plan:
         """The plan of the next round, or of the run that it begins."""
 
+    def break_off(self, situation: Situation) -> Plan | None:
+        """The plan of the next round, if the run that goes on should give way to it."""
+
     def observe(self, seen: Observation) -> None:
         """What became of a round of the last plan."""
 
@@ -59,6 +62,7 @@ class Generation:
     target_view: CacheView
     span: Span
     totals: Totals = field(default_factory=Totals)
+    _next: int = 0
     _plan: Plan = field(default_factory=Plan)
     _others: int = 1
     _last_verdict: float = 0.0
@@ -70,13 +74,12 @@ class Generation:
             while self.answer.finished is None:
                 span = telemetry.tracer().start_span(telemetry.SPAN_ROUND, telemetry.child_of(self.span))
                 with telemetry.ending(span):
-                    done = await self._round(self.totals.rounds, span)
+                    done = await self._round(span)
                 yield done
 
-    async def _round(self, number: int, span: Span) -> Round:
-        follows = self.target.coming > 0  # then the target goes on by itself, as planned
-        if not follows:
-            self._plan = self.policy.decide(self._situation())
+    async def _round(self, span: Span) -> Round:
+        follows = self._goes_on()
+        number = self._next
         if self._draft_away and self.answer.remaining > 1:  # the last token is the target's own anyway
             self.drafting.missing(number)
         guess = Guess() if follows else await self.drafting.guess(self._plan, number, span)
@@ -100,10 +103,21 @@ class Generation:
             prepared=guess.prepared,
             hit=hit,
         )
+        self._next += 1
         self.totals.add(done)
         self.totals.draft_faults = self.drafting.faults
         describe(span, done, self._plan)
         return done
+
+    def _goes_on(self) -> bool:
+        """Whether the target goes on by itself in a run, as planned. Otherwise there is a new plan; rounds that are
+        given up for it keep their numbers, under which their verdicts may still come."""
+        coming, situation = self.target.coming, self._situation()
+        plan = self.policy.break_off(situation) if coming else self.policy.decide(situation)
+        if plan is None:
+            return True
+        self._plan, self._next = plan, self._next + coming
+        return False
 
     @property
     def _draft_away(self) -> bool:

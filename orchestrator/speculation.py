@@ -14,18 +14,23 @@ from enum import Enum
 from orchestrator.acceptance import through
 from orchestrator.beliefs import Beliefs
 from orchestrator.choosing import best_length, best_way
-from orchestrator.estimates import PoolEstimates, source_of
-from orchestrator.options import Option, Terms, ahead, copied, explain, lengths, plain, serial
+from orchestrator.estimates import PoolEstimates
+from orchestrator.options import Option, Terms, ahead, copied, explain, plain, serial
 from orchestrator.plans import Drafter, Estimates, Observation, Plan, Situation
 from orchestrator.probes import Probes
 
 _COPY_GAIN = 1.05
+_WORTH_A_LOOK = 2.0
+"""Tokens that a round must be expected to give before it is weighed whether a run gives way to it: it takes longer than
+a plain one, and that comes on top of the token that is lost."""
 _KEEP_ROUNDS = 5
 """Rounds that a choice stands before everything is weighed again."""
 _SURPRISE, _MISSES = 3.0, 2
 """Times the expected seconds of a round, and blocks in a row without an accepted token, after which it weighs anew."""
 _FIRST_RUN, _SHORT_RUN = 7, 3
 """Further plain rounds of a run that shows a new pool what they cost, and of one that something may interrupt."""
+_FIRST_COPY = 7
+"""Most tokens of a copy until one has come through to its end; then twice as many each time, until one fails."""
 _COPIED_LATELY = 32
 """Tokens after a copy in which runs are short."""
 
@@ -47,8 +52,8 @@ class Speculation:
 
 
 class Controller:
-    """Decides the rounds of one answer. Ask ``decide`` before a round (a run of plain rounds is one), and tell
-    ``observe`` of every verdict."""
+    """Decides the rounds of one answer. Ask ``decide`` before a round (a run of plain rounds is one) and ``break_off``
+    while a run goes on, and tell ``observe`` of every verdict."""
 
     def __init__(self, speculation: Speculation, pool: PoolEstimates, max_run: int = 15) -> None:
         """``max_run`` is the target's: further plain rounds that one request may ask for, 0 for none."""
@@ -65,6 +70,7 @@ class Controller:
         self._shy = False
         self._emitted = 0
         self._copied_at = -_COPIED_LATELY
+        self._longest_copy = _FIRST_COPY
 
     def decide(self, situation: Situation) -> Plan:
         """The plan of the next round."""
@@ -78,6 +84,22 @@ class Controller:
             return self._block_plan(self._base)
         return self._weigh()
 
+    def break_off(self, situation: Situation) -> Plan | None:
+        """The copy that the run which goes on should give way to, although what the target computes meanwhile is lost;
+        None, most of the time, where it should not. It takes microseconds where nothing is offered."""
+        if self._speculation.mode is not Mode.AUTO or self._pool.regimes.looking(self._pool.now):
+            return None
+        acceptance = self._copy_acceptance(situation)
+        if 1 + sum(acceptance) < _WORTH_A_LOOK:
+            return None
+        terms = self._beliefs.terms(situation, self._emitted)
+        alone = plain(terms)
+        copy = copied(terms, acceptance, lost_s=alone.seconds)
+        if copy.rate <= _COPY_GAIN * alone.rate:
+            return None
+        self._situation = situation
+        return replace(self._copy_plan(copy, terms, alone), breaks_off=True)
+
     def observe(self, seen: Observation) -> None:
         """What became of a round of the last plan."""
         self._pool.observe(seen, self._situation, first=self._emitted == 0)
@@ -88,11 +110,14 @@ class Controller:
         self._pool.budget.earn(seen.emitted)
         if seen.plan.probe and seen.plan.drafter is Drafter.MODEL:
             self._probes.came_back(seen)
+        if seen.proposed and seen.plan.drafter is Drafter.NGRAM:
+            through_all = seen.accepted == seen.proposed
+            self._longest_copy = max(_FIRST_COPY, 2 * seen.proposed) if through_all else _FIRST_COPY
         if seen.proposed:
             self._misses = 0 if seen.accepted else self._misses + 1
             if self._misses >= _MISSES:
                 self._fresh = 0
-            if seen.took_s > _SURPRISE * self._base.seconds:
+            if seen.plan.drafter is Drafter.MODEL and seen.took_s > _SURPRISE * self._base.seconds:
                 self._fresh, self._shy = 0, True
 
     def _fixed(self) -> Plan:
@@ -146,8 +171,7 @@ class Controller:
             return self._begin()
         copy = self._copy(terms)
         if copy is not None:
-            self._copied_at = self._emitted
-            return replace(self._block_plan(copy), estimates=explain(terms, alone, copy))
+            return self._copy_plan(copy, terms, alone)
         if self._situation.prepared:
             return self._block_plan(self._prepared(terms))
         if self._base.drafter is Drafter.NONE:
@@ -182,12 +206,19 @@ class Controller:
 
     def _copy(self, terms: Terms) -> Option | None:
         """A copy from the text, where one is offered that beats what would be done else."""
-        offered = min(self._situation.ngram_tokens, terms.longest)
-        if not offered:
-            return None
-        acceptance = through(self._beliefs.chances(source_of(Drafter.NGRAM, self._situation.ngram_match), offered))
-        best = max((copied(terms, k, acceptance) for k in lengths(offered)), key=lambda option: option.rate)
-        return best if best.rate > _COPY_GAIN * self._base.rate else None
+        acceptance = self._copy_acceptance(self._situation)
+        best = copied(terms, acceptance) if acceptance else None
+        return best if best and best.rate > _COPY_GAIN * self._base.rate else None
+
+    def _copy_acceptance(self, situation: Situation) -> tuple[float, ...]:
+        """At the positions of all that may be copied now."""
+        most = min(self._longest_copy, situation.max_draft_tokens, situation.remaining - 1)
+        offered = max(0, min(situation.ngram_tokens, most))
+        return through(self._beliefs.copied(situation.ngram_match, offered)) if offered else ()
+
+    def _copy_plan(self, copy: Option, terms: Terms, alone: Option) -> Plan:
+        self._copied_at = self._emitted
+        return replace(self._block_plan(copy), estimates=explain(terms, alone, copy))
 
     def _prepared(self, terms: Terms) -> Option:
         """The block that look-ahead has ready, which costs no more than its verdict."""

@@ -22,6 +22,7 @@ def describe(span: Span, done: Round, plan: Plan) -> None:
             telemetry.DRAFTER: done.drafter.value,
             telemetry.PREPARED: done.prepared,
             telemetry.RUN: plan.run,
+            telemetry.BREAKS_OFF: plan.breaks_off,
             telemetry.PROBE: plan.probe,
             telemetry.LOOK_AHEAD: plan.look_ahead,
             telemetry.FANOUT: plan.fanout,

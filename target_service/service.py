@@ -36,6 +36,11 @@ def _read(opening: Opening, request: target_pb2.VerifyRequest, facts: ReplicaFac
     return claim, Verify(opening.params, block, facts.vocab_size, request.logprobs, request.run)
 
 
+def _gives_way(request: target_pb2.VerifyRequest) -> bool:
+    """Whether what is left of a message's answers is not wanted any more when the next one comes."""
+    return request.run > 0
+
+
 def _spans(opening: Opening, request: target_pb2.VerifyRequest, claim: Claim) -> Callable[[int], Span]:
     """What begins the span of each round of a message. No message names a span that rounds of a run belong to, so they
     are children of its caller too; their number tells them apart."""
@@ -60,8 +65,8 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
         self._replica = replica
 
     async def Verify(self, requests: Any, context: Any) -> AsyncIterator[target_pb2.VerifyResponse]:
-        """Answer each round of a stream in order."""
-        async for response in in_order(requests, self._replica.batcher, self._rounds):
+        """Answer each round of a stream in order; a run gives way to the next message."""
+        async for response in in_order(requests, self._replica.batcher, self._rounds, _gives_way):
             yield response
 
     async def _rounds(

@@ -58,8 +58,8 @@ class TargetServiceServicer(object):
 
     def Verify(self, request_iterator, context):
         """Verify opens a session's stream; each message is a round and gets exactly one answer, in order, and one
-        more for each further round of its run, unless it is a cache miss: then nothing follows. A round with no draft
-        tokens is plain decoding: the target's own next token.
+        more for each further round of its run, unless it is a cache miss or the next message ends the run. A round
+        with no draft tokens is plain decoding: the target's own next token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,8 +35,8 @@ class TargetServiceStub:
     def __new__(cls, channel: _aio.Channel) -> TargetServiceAsyncStub: ...
     Verify: _grpc.StreamStreamMultiCallable[_target_pb2.VerifyRequest, _target_pb2.VerifyResponse]
     """Verify opens a session's stream; each message is a round and gets exactly one answer, in order, and one
-    more for each further round of its run, unless it is a cache miss: then nothing follows. A round with no draft
-    tokens is plain decoding: the target's own next token.
+    more for each further round of its run, unless it is a cache miss or the next message ends the run. A round
+    with no draft tokens is plain decoding: the target's own next token.
     """
     Release: _grpc.UnaryUnaryMultiCallable[_target_pb2.TargetServiceReleaseRequest, _target_pb2.TargetServiceReleaseResponse]
     """Release frees a session's cache. Idempotent."""
@@ -50,8 +50,8 @@ class TargetServiceAsyncStub(TargetServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Verify: _aio.StreamStreamMultiCallable[_target_pb2.VerifyRequest, _target_pb2.VerifyResponse]  # type: ignore[assignment]
     """Verify opens a session's stream; each message is a round and gets exactly one answer, in order, and one
-    more for each further round of its run, unless it is a cache miss: then nothing follows. A round with no draft
-    tokens is plain decoding: the target's own next token.
+    more for each further round of its run, unless it is a cache miss or the next message ends the run. A round
+    with no draft tokens is plain decoding: the target's own next token.
     """
     Release: _aio.UnaryUnaryMultiCallable[_target_pb2.TargetServiceReleaseRequest, _target_pb2.TargetServiceReleaseResponse]  # type: ignore[assignment]
     """Release frees a session's cache. Idempotent."""
@@ -68,8 +68,8 @@ class TargetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_target_pb2.VerifyResponse], _abc.AsyncIterator[_target_pb2.VerifyResponse]]:
         """Verify opens a session's stream; each message is a round and gets exactly one answer, in order, and one
-        more for each further round of its run, unless it is a cache miss: then nothing follows. A round with no draft
-        tokens is plain decoding: the target's own next token.
+        more for each further round of its run, unless it is a cache miss or the next message ends the run. A round
+        with no draft tokens is plain decoding: the target's own next token.
         """
 
     @_abc_1.abstractmethod

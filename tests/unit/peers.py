@@ -35,8 +35,9 @@ class Cache:
 class FakeTarget:
     """Chooses ``next_token``. ``evict(call)`` says to what length the cache shrinks before a call; None: not.
 
-    It goes on with up to ``max_run`` rounds unasked; a caller that sends a block, or leaves a token out, meanwhile
-    breaks the protocol.
+    It goes on with up to ``max_run`` rounds unasked, and has always computed one more than it was asked about; another
+    round ends that. A caller that sends a block with the number of one of them, or leaves a token out, breaks the
+    protocol.
     """
 
     evict: Callable[[int], int | None] = lambda call: None
@@ -45,9 +46,12 @@ class FakeTarget:
     error: OutriderError | None = None
     max_run: int = 0
     coming: int = 0
+    broken_off: int = 0
+    numbers: list[int] = field(default_factory=list)
     cache: Cache = field(default_factory=Cache)
     claims: list[Claim] = field(default_factory=list)
     blocks: list[tuple[int, ...]] = field(default_factory=list)
+    _follows: int = 0
 
     async def verify(
         self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span
@@ -55,6 +59,12 @@ class FakeTarget:
         await asyncio.sleep(0)  # a verdict takes time, in which a message to the draft leaves
         if self.error is not None:
             raise self.error
+        if self.coming and number != self._follows:
+            assert number == self._follows + self.coming, "all numbers of the run are used up"
+            self.coming, self.broken_off = 0, self.broken_off + 1
+            self.cache.log.extend(continuation(self.cache.log.tokens, 2))  # what it was computing meanwhile
+        self._follows = number + 1
+        self.numbers.append(number)
         if self.coming:
             assert (block, claim.prefix_len, len(claim.tokens)) == ((), len(self.cache.log), 1)
             self.coming -= 1

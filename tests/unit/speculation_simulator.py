@@ -23,6 +23,8 @@ class Decides(Protocol):
 
     def decide(self, situation: Situation) -> Plan: ...
 
+    def break_off(self, situation: Situation) -> Plan | None: ...
+
     def observe(self, seen: Observation) -> None: ...
 
 
@@ -35,6 +37,9 @@ class Fixed:
     def decide(self, situation: Situation) -> Plan:
         k = min(self.k, situation.remaining - 1)
         return Plan(Drafter.MODEL, k) if k else Plan(run=min(15, situation.remaining - 1))
+
+    def break_off(self, situation: Situation) -> Plan | None:
+        return None
 
     def observe(self, seen: Observation) -> None:
         pass
@@ -270,12 +275,13 @@ class Session:
 
     def live(self, begin: float) -> Process:
         yield self._time.sleep(begin)
+        breaking: Plan | None = None
         while len(self._times) < self._world.tokens:
-            plan = self._controller.decide(self._situation())
+            plan = breaking or self._controller.decide(self._situation())
             self._simulation.outcome.plans.append(plan)
             block = yield from self._block(plan)
             self._look_ahead(block)
-            yield from self._rounds(block)
+            breaking = yield from self._rounds(block)
         self._simulation.active -= 1
 
     def _situation(self) -> Situation:
@@ -334,12 +340,14 @@ class Session:
         looking.took = self._time.now - looking.since
         looking.here.fire()
 
-    def _rounds(self, block: Block) -> Process:
-        """The verdict on a block, and those of a run."""
+    def _rounds(self, block: Block) -> Generator[Signal, Any, Plan | None]:
+        """The verdict on a block, and those of a run; the plan that the rest of it gives way to, if any. The pass that
+        is computed meanwhile has to end first."""
         yield self._time.sleep(self._world.rtt_target_s / 2)
         ask, sent = self._simulation.target.ask([self._unread + block.k] + [1] * block.plan.run), block.sent
         self._unread = 1
-        for number, signal in enumerate(list(ask.done)):
+        passes = list(ask.done)
+        for number, signal in enumerate(passes):
             before = ask.forward
             timing = yield signal
             if number == 0:
@@ -347,6 +355,11 @@ class Session:
             queue = timing.queue if number == 0 else 0.0
             self._judge(block, Timing(timing.forward - before, queue, timing.rows), sent, number > 0)
             sent = self._last = self._time.now
+            breaking = self._controller.break_off(self._situation()) if number < len(passes) - 1 else None
+            if breaking is not None:
+                ask.cancelled = True
+                return breaking
+        return None
 
     def _judge(self, block: Block, took: Timing, sent: float, follows: bool) -> None:
         """Commit what a verdict gives, and tell the controller."""

@@ -254,6 +254,21 @@ async def test_a_run_is_asked_for_once_and_read_as_it_comes() -> None:
     assert [request.run for request in channel.call.sent] == [2, 2]
 
 
+@pytest.mark.parametrize("late", [(), (6,), (6, 7)])
+async def test_a_block_ends_a_run_whose_late_verdicts_are_passed_over(late: tuple[int, ...]) -> None:
+    """Rounds 5 to 7 were to come; 5 is read, and what comes of the others before 8 is nobody's."""
+    numbers = iter((4, 5, *late, 8, 9))
+    channel: Any = FakeChannel(lambda request: verdict(round=next(numbers), verdict=judged(0))(request))
+    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=3), options())
+    for number in (4, 5):
+        await stream.verify(number, CLAIM, (), 9, INVALID_SPAN)
+    assert stream.coming == 2
+    assert await stream.verify(8, CLAIM, BLOCK, 0, INVALID_SPAN) == Verdict(0, 7, (), 5)
+    assert stream.coming == 0
+    await stream.verify(9, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert [request.round for request in channel.call.sent] == [4, 8, 9]
+
+
 async def test_a_miss_brings_no_run() -> None:
     channel: Any = FakeChannel(verdict(cache_miss=common_pb2.CacheMiss(cached_len=2)))
     stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options())

@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.estimates import PoolEstimates, source_of
+from orchestrator.copies import USUAL
+from orchestrator.estimates import PoolEstimates
 from orchestrator.plans import Drafter, Observation, Plan, Situation
 from orchestrator.rounds import PLAIN
 
@@ -80,13 +81,26 @@ def test_a_round_that_was_planned_with_a_block_and_had_none_tells_nothing() -> N
 
 
 def test_drafters_are_told_apart_and_copies_by_their_match() -> None:
-    assert source_of(Drafter.MODEL, 9) == source_of(Drafter.MODEL, 0)
-    assert source_of(Drafter.NGRAM, 2) == source_of(Drafter.NGRAM, 3) != source_of(Drafter.NGRAM, 4)
-    assert source_of(Drafter.NGRAM, 16) == source_of(Drafter.NGRAM, 100)
     copy = Observation(plan=Plan(Drafter.NGRAM, 4), proposed=4, accepted=4, emitted=5, verify_s=0.01)
     pool = PoolEstimates()
     for _ in range(20):
         pool.observe(copy, Situation(100, ngram_tokens=4, ngram_match=16), first=False)
-    assert pool.acceptance(source_of(Drafter.NGRAM, 16)).chances(1, pool.now)[0] > 0.9
-    assert pool.acceptance(source_of(Drafter.NGRAM, 2)).chances(1, pool.now)[0] == pytest.approx(0.3)
-    assert pool.acceptance(source_of(Drafter.MODEL, 0)).chances(1, pool.now)[0] == pytest.approx(0.6)
+    curve = pool.copies.curve(pool.now)
+    assert curve[-1] > 0.95
+    assert curve[:-1] == pytest.approx(USUAL[:-1])
+    assert pool.acceptance.chances(1, pool.now)[0] == pytest.approx(0.6)
+
+
+def test_what_a_run_was_computing_is_no_part_of_the_round_that_broke_it_off() -> None:
+    """The wait is the run's; the round took what is left, and its round trip is what is left of that."""
+    seen = Observation(
+        plan=Plan(Drafter.NGRAM, 4, breaks_off=True), proposed=4, accepted=4, emitted=5,
+        verify_s=0.025, cycle_s=0.025, target_forward_s=0.012, target_queue_s=0.01, target_batch_rows=5,
+    )  # fmt: skip
+    pool = told(seen)
+    for _ in range(20):
+        pool.observe(seen, Situation(100, ngram_tokens=4, ngram_match=9), first=False)
+    copies = (Drafter.NGRAM, False)
+    costs = pool.timings.costs(1, pool.now)
+    assert pool.rounds.seconds(copies, 4, 1, lambda count: 0.015, pool.now) == pytest.approx(0.015)
+    assert costs.rtt_target_s == pytest.approx(0.003)

@@ -84,8 +84,15 @@ def test_reading_a_long_text_is_spread_over_what_is_still_to_come() -> None:
 
 def test_copies_cost_no_drafting() -> None:
     there = terms()
-    assert copied(there, 4, (0.7,) * 4).seconds == pytest.approx(there.costs.verify_s(4))
-    assert copied(there, 4, ()).tokens == 1.0, "and give the target's own token at least"
+    best = copied(there, (0.9,) * 4)
+    assert best.draft_tokens == 4
+    assert best.tokens == pytest.approx(4.6)
+    assert best.seconds == pytest.approx(there.costs.verify_s(4))
+    assert copied(there, (0.9,) * 4, lost_s=1.0).seconds == pytest.approx(1.0 + there.costs.verify_s(4))
+
+
+def test_no_more_is_copied_than_is_likely() -> None:
+    assert copied(terms(), (0.9, 0.9, 0.0, 0.0)).draft_tokens == 2
 
 
 def test_an_explanation_names_both_rates_and_the_acceptance_up_to_the_length() -> None:

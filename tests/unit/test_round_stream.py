@@ -176,3 +176,15 @@ async def test_an_optional_answer_that_will_not_do_is_passed_over() -> None:
     asked = asyncio.create_task(stream.ask(request(4), lambda response: False))
     await come(call, answer(3), answer(4))
     assert (await asked).round == 4
+
+
+@pytest.mark.parametrize("late", [(), (4,), (4, 5, 6)])
+async def test_answers_that_are_not_wanted_any_more_are_passed_over_whether_they_come_or_not(
+    late: tuple[int, ...],
+) -> None:
+    stream, call = opened()
+    stream.pass_over(range(4, 9))
+    await come(call, *map(answer, late), answer(9))
+    assert (await stream.ask(request(9))).round == 9
+    await come(call, answer(10))
+    assert (await stream.ask(request(10))).round == 10

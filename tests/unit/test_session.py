@@ -42,9 +42,12 @@ def letters(ids: Sequence[int]) -> str:
 
 @dataclass
 class Scripted:
-    """Follows a list of plans, again and again; blocks are cut to what the situation allows, as the controller does."""
+    """Follows a list of plans, again and again; blocks are cut to what the situation allows, as the controller does.
+    ``breaks`` says in turn whether a run that goes on gives way to the next plan."""
 
     plans: Sequence[Plan]
+    breaks: Sequence[bool] = (False,)
+    looked: int = 0
     asked: list[Situation] = field(default_factory=list)
     seen: list[Observation] = field(default_factory=list)
 
@@ -57,6 +60,10 @@ class Scripted:
         if most <= 0:
             return Plan(run=plan.run)
         return replace(plan, draft_tokens=most, fanout=plan.fanout[: most + 1])
+
+    def break_off(self, situation: Situation) -> Plan | None:
+        self.looked += 1
+        return self.decide(situation) if self.breaks[self.looked % len(self.breaks)] else None
 
     def observe(self, seen: Observation) -> None:
         self.seen.append(seen)
@@ -134,6 +141,7 @@ shrinks = st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_siz
     views=st.tuples(st.integers(0, 60), st.integers(0, 60)),
     stop=st.lists(st.text(alphabet="abcdefghijklmnopqrstuvwxyz{|}~", min_size=1, max_size=2), max_size=2),
     max_run=st.integers(0, 20),
+    breaks=st.lists(st.booleans(), min_size=1, max_size=5),
 )
 @settings(max_examples=300)
 async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answer(
@@ -146,11 +154,13 @@ async def test_no_mixture_of_drafts_evictions_and_wrong_beliefs_changes_the_answ
     views: tuple[int, int],
     stop: list[str],
     max_run: int,
+    breaks: list[bool],
 ) -> None:
-    """Caches shrink before any call, a CacheMiss can come at any time, first beliefs may be plain wrong."""
+    """Caches shrink before any call, a CacheMiss can come at any time, first beliefs may be plain wrong, runs give way
+    to whatever comes next."""
     draft = FakeDraft(script, evict=lambda call: draft_evictions[call % len(draft_evictions)], late=late)
     target = FakeTarget(evict=lambda call: target_evictions[call % len(target_evictions)], max_run=max_run)
-    made = generation(draft, target, 16, most, stops=tuple(stop), views=views, policy=Scripted(plans))
+    made = generation(draft, target, 16, most, stops=tuple(stop), views=views, policy=Scripted(plans, breaks))
     assert await text_of(made) == await alone(most, stops=tuple(stop))
     assert made.log.tokens == [*PROMPT, *made.answer.tokens]
 
@@ -310,6 +320,21 @@ async def test_no_block_is_asked_for_while_a_run_goes_on() -> None:
     made = generation(draft, target, 3, 10, views=(0, len(PROMPT) - 1))
     assert (await text_of(made))[0] == continuation(PROMPT, 10)
     assert [len(block) for block in target.blocks[:3]] == [0, 0, 3]
+
+
+async def test_a_run_gives_way_to_a_block_and_its_numbers_are_not_used_again() -> None:
+    """Two rounds of a run, a block of two, and so on; the target has computed a token of the run that nobody takes."""
+    policy = Scripted([Plan(run=15), Plan(Drafter.MODEL, 2, breaks_off=True)], breaks=(True, False))
+    target = FakeTarget(max_run=64)
+    made = generation(FakeDraft([right]), target, most=14, policy=policy)
+    rounds = await finish(made)
+    assert made.answer.tokens == continuation(PROMPT, 14)
+    assert [len(done.block) for done in rounds] == [0, 0, 2, 0, 0, 2, 0, 0, 1]
+    assert target.broken_off >= 2
+    assert [done.number for done in rounds] == target.numbers
+    assert target.numbers[:4] == [0, 1, 14, 15], "of 13 rounds beyond the first, 12 are given up"
+    assert made.totals.rounds == len(rounds)
+    assert [seen.follows for seen in policy.seen[:6]] == [False, True, False, False, True, False]
 
 
 LOOKING = Plan(Drafter.MODEL, 3, True, (1, 1, 1, 1))

@@ -236,6 +236,57 @@ def test_copies_that_are_never_right_cost_little() -> None:
     assert fmean(map(truediv, rates, alone)) >= 0.98
 
 
+def test_a_run_gives_way_to_a_good_copy() -> None:
+    """From token 40 on each eighth token begins eight that stand in the prompt; runs of 16 would miss most of them."""
+    there = replace(
+        two_cores(0.0, tokens=400),
+        copies=lambda position: (16, 16, 0.97) if position > 40 and position % 40 < 8 else (0, 0, 0.0),
+    )
+    outcome = automatic(there, PoolEstimates())
+    broken = [plan for plan in outcome.plans if plan.breaks_off]
+    assert len(broken) >= 4
+    assert all(plan.drafter is Drafter.NGRAM and plan.draft_tokens > 2 and plan.run == 0 for plan in broken)
+    assert outcome.rate() >= 1.1 * fixed(there, 0).rate()
+
+
+@pytest.mark.parametrize("match", [2, 4, 8, 16])
+def test_runs_that_gave_way_to_wrong_copies_do_so_rarely(match: int) -> None:
+    """A text offers a copy at every token, none of which is right: a handful of tries, and little is lost of what is
+    made where nothing is offered."""
+    empty = two_cores(0.0, tokens=400)
+    there = replace(empty, copies=lambda position: (16, match, 0.0))
+    outcomes = [automatic(there, PoolEstimates(), seed) for seed in range(4)]
+    without = [automatic(empty, PoolEstimates(), seed).rate() for seed in range(4)]
+    assert fmean(map(truediv, (outcome.rate() for outcome in outcomes), without)) >= 0.975
+    assert all(sum(plan.breaks_off for plan in outcome.plans) <= 4 for outcome in outcomes)
+    assert all(plan.draft_tokens <= 7 for outcome in outcomes for plan in outcome.plans), (
+        "no long one before a good one"
+    )
+
+
+def test_a_run_goes_on_unless_what_it_would_give_way_to_is_worth_more_than_what_is_lost() -> None:
+    """The same copy is taken between two runs, and not in the middle of one, where a token would be lost for it."""
+    pool = PoolEstimates()
+    automatic(two_cores(0.0), pool)
+    controller = Controller(Speculation(), pool)
+    told(controller, controller.decide(Situation(200)))
+    poor, good = Situation(199, ngram_tokens=1, ngram_match=16), Situation(199, ngram_tokens=7, ngram_match=16)
+    assert controller.break_off(Situation(199)) is None
+    assert controller.break_off(poor) is None
+    plan = controller.break_off(good)
+    assert plan is not None
+    assert plan.breaks_off
+    assert plan.draft_tokens >= 4
+    assert controller.decide(poor).drafter is Drafter.NGRAM
+
+
+@pytest.mark.parametrize("speculation", [Speculation(Mode.OFF), Speculation(Mode.FIXED, 4)])
+def test_only_auto_breaks_off(speculation: Speculation) -> None:
+    controller = Controller(speculation, PoolEstimates())
+    controller.decide(Situation(200))
+    assert controller.break_off(Situation(199, ngram_tokens=7, ngram_match=16)) is None
+
+
 def test_probes_of_sixteen_answers_are_shared() -> None:
     """One answer in a while asks the hopeless draft; sixteen that each looked for themselves would ask far more."""
     outcome = automatic(two_cores(0.0, 16), PoolEstimates())

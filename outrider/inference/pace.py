@@ -3,14 +3,16 @@
 It remembers how long passes of each size took, in powers of two, and trusts medians only: one pass that a noisy
 machine delayed changes nothing. It has no clock of its own and does not know whose rows they are.
 
-A pass with a prompt's rows may take ``STRETCH`` times as long as one without. A running session waits for one such
-pass at most before its own, so a gap is at most two of them; a chunk that costs more than this would show.
+A pass with a prompt's rows may take ``STRETCH`` times as long as one without, or ``UNNOTICED_S`` where that is more:
+small chunks are dear, because each pass repeats the rows of the running sessions, and a reader does not notice a token
+that comes so late. A running session waits for one such pass at most before its own, so a gap is at most two of them.
 """
 
 import statistics
 from collections import deque
 
 STRETCH = 5.0
+UNNOTICED_S = 0.1
 LEAST_ROWS = 16
 _REMEMBERED = 15
 
@@ -37,26 +39,25 @@ class Pace:
         return {size: (statistics.median(rows), statistics.median(times)) for size, (rows, times) in columns.items()}
 
     def estimate(self, rows: int) -> float | None:
-        """Seconds of a pass: the median of its size, or a line through the nearest sizes below and above; None when
-        nothing was measured."""
-        known = self._known()
-        if rows.bit_length() in known:
-            return known[rows.bit_length()][1]
-        below = [point for point in known.values() if point[0] < rows]
-        above = [point for point in known.values() if point[0] >= rows]
+        """Seconds of a pass, on the line through the nearest measured sizes; None when nothing was measured."""
+        known = list(self._known().values())
+        if not known:
+            return None
+        above = next((point for point in known if point[0] >= rows), None)
+        below = [point for point in known if point[0] < rows]
         if not below:
-            return above[0][1] if above else None
+            return known[0][1]
         before = below[-2] if len(below) > 1 else (0.0, 0.0)
-        return _line(*(below[-1], above[0]) if above else (before, below[-1]), rows)
+        return _line(*(below[-1], above) if above else (before, below[-1]), rows)
 
     def chunk(self, short_rows: int, most: int) -> int:
         """Prompt rows that may join ``short_rows`` rows of running sessions: the largest power of two from
-        LEAST_ROWS up to ``most`` whose pass is estimated within STRETCH times the pass without them."""
+        LEAST_ROWS up to ``most`` whose pass is estimated within STRETCH times the pass without them, or UNNOTICED_S."""
         quiet = self.estimate(max(1, short_rows))
         rows = LEAST_ROWS
         while quiet is not None and rows * 2 <= most:
             estimated = self.estimate(short_rows + rows * 2)
-            if estimated is None or estimated > STRETCH * quiet:
+            if estimated is None or estimated > max(STRETCH * quiet, UNNOTICED_S):
                 break
             rows *= 2
         return min(rows, most)

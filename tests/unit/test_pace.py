@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.inference.pace import LEAST_ROWS, STRETCH, Pace
+from outrider.inference.pace import LEAST_ROWS, STRETCH, UNNOTICED_S, Pace
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -29,16 +29,21 @@ def test_where_rows_cost_nothing_a_prompt_takes_all_it_may() -> None:
 
 
 def test_where_rows_cost_a_prompt_takes_what_keeps_the_pace() -> None:
-    """20 ms and 0.5 ms a row: 8 rows take 24 ms, so 120 ms hold 128 rows of a prompt and not 256."""
-    assert measured(lambda rows: 0.02 + 0.0005 * rows).chunk(8, 256) == 128
+    """200 ms and 5 ms a row: 8 rows take 240 ms, so 1.2 s hold 128 rows of a prompt and not 256."""
+    assert measured(lambda rows: 0.2 + 0.005 * rows).chunk(8, 256) == 128
 
 
 def test_where_rows_are_all_that_costs_a_prompt_takes_least() -> None:
-    assert measured(lambda rows: 0.001 * rows).chunk(1, 256) == LEAST_ROWS
+    assert measured(lambda rows: 0.01 * rows).chunk(1, 256) == LEAST_ROWS
+
+
+def test_a_pass_that_nobody_notices_may_be_much_longer_than_a_quiet_one() -> None:
+    """10 ms and 0.75 ms a row: five times the pass of 8 rows would hold 32 of a prompt; 100 ms hold 64."""
+    assert measured(lambda rows: 0.01 + 0.00075 * rows).chunk(8, 256) == 64
 
 
 def test_one_delayed_pass_changes_nothing() -> None:
-    pace = measured(lambda rows: 0.02 + 0.0005 * rows)
+    pace = measured(lambda rows: 0.2 + 0.005 * rows)
     for rows in (8, 136):
         pace.note(rows, 5.0)
     assert pace.chunk(8, 256) == 128
@@ -46,9 +51,9 @@ def test_one_delayed_pass_changes_nothing() -> None:
 
 def test_it_follows_passes_that_become_slower() -> None:
     """As they do when contexts grow."""
-    pace = measured(lambda rows: 0.02 + 0.0005 * rows)
+    pace = measured(lambda rows: 0.2 + 0.005 * rows)
     for _ in range(15):
-        pace.note(72, 0.2)
+        pace.note(72, 2.0)
     assert pace.chunk(8, 256) == 32
 
 
@@ -61,7 +66,6 @@ def test_sizes_that_were_never_measured_are_guessed_from_those_around_them() -> 
     assert pace.estimate(40) == pytest.approx(0.06), "two sizes below: their line goes on"
     pace.note(200, 0.128)
     assert pace.estimate(40) == pytest.approx(0.048), "one below and one above: between them"
-    assert pace.chunk(8, 256) == 64
 
 
 def test_larger_chunks_are_tried_when_rows_turn_out_to_be_cheap() -> None:
@@ -76,6 +80,14 @@ def test_larger_chunks_are_tried_when_rows_turn_out_to_be_cheap() -> None:
     assert chunks[-1] == 256
 
 
+def test_a_size_is_not_taken_for_a_larger_one_that_was_measured() -> None:
+    """Whole prompts of 250 rows say little of 130."""
+    pace = measured(lambda rows: 0.01 + 0.00075 * rows)
+    for _ in range(15):
+        pace.note(250, 0.01 + 0.00075 * 250)
+    assert pace.estimate(130) == pytest.approx(0.01 + 0.00075 * 130)
+
+
 @given(st.floats(1e-4, 1.0), st.floats(0.0, 1e-2), st.integers(0, 64))
 def test_a_chunk_never_costs_more_than_the_stretch_when_costs_are_a_line(
     base: float, per_row: float, short_rows: int
@@ -85,4 +97,4 @@ def test_a_chunk_never_costs_more_than_the_stretch_when_costs_are_a_line(
     quiet, full = pace.estimate(max(1, short_rows)), pace.estimate(short_rows + rows)
     assert quiet is not None
     assert full is not None
-    assert rows == LEAST_ROWS or full <= STRETCH * quiet
+    assert rows == LEAST_ROWS or full <= max(STRETCH * quiet, UNNOTICED_S)

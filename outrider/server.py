@@ -24,6 +24,10 @@ from outrider.wire import refuse_unknown_fields
 log = logging.getLogger(__name__)
 _LISTEN_FAILED = "cannot listen on {address}: is another process using it?"
 
+_WAY_OUT_S = 0.05
+"""gRPC has stopped when the calls are over; their handlers may need a few more turns of the loop to end. One that the
+end of the loop cancelled would be logged as an error."""
+
 
 async def _abort(context: Any, method: str, error: Exception) -> None:
     if not isinstance(error, OutriderError):
@@ -122,6 +126,7 @@ class Server:
         """NOT_SERVING, refuse new calls, let running ones end within the drain time, then cancel them."""
         await self.set_serving(False)
         await self.grpc_server.stop(self.drain_s)
+        await asyncio.sleep(_WAY_OUT_S)
 
 
 async def wait_for_signal() -> str:

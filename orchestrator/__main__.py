@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import uvloop
 
 from orchestrator.config import OrchestratorConfig
-from orchestrator.pools import Pools, State
+from orchestrator.pool import parse_addresses
+from orchestrator.pools import Pools
 from orchestrator.service import NAME, OrchestratorService
 from outrider import config as configuration
 from outrider import logs, telemetry
@@ -22,10 +23,10 @@ _HEALTH_S = 0.2
 
 
 async def _mirror_health(server: Server, pools: Pools) -> None:
-    """Serve exactly while the target can be used."""
+    """Serve exactly while a target can be used."""
     serving = False
     while True:
-        if serving is not (pools.target.state is State.READY):
+        if serving is not pools.targets.ready:
             serving = not serving
             await server.set_serving(serving)
         await asyncio.sleep(_HEALTH_S)
@@ -34,12 +35,13 @@ async def _mirror_health(server: Server, pools: Pools) -> None:
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
     tokenizer = Tokenizer.load(config.tokenizer)
-    pools = Pools(config.target, config.draft, tokenizer)
+    targets, drafts = parse_addresses("OUTRIDER_TARGET", config.target), parse_addresses("OUTRIDER_DRAFT", config.draft)
+    pools = Pools(tokenizer, drafting=bool(drafts))
     service = OrchestratorService(config, pools, tokenizer)
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()
-    await pools.start()
+    await pools.set(targets, drafts)
     background = [asyncio.create_task(_mirror_health(server, pools)), asyncio.create_task(service.sweep())]
     log.info("%s listens on %s; target %s, draft %s", NAME, config.listen, config.target, config.draft or "none")
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)

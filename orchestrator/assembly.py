@@ -15,7 +15,7 @@ from orchestrator.conversations import Conversation
 from orchestrator.drafting import Drafting
 from orchestrator.estimates import PoolEstimates
 from orchestrator.links import DraftLink, TargetLink
-from orchestrator.pools import Pools, State
+from orchestrator.pools import Pools
 from orchestrator.prompting import prompt_tokens
 from orchestrator.request import Turn
 from orchestrator.round_stream import StreamOptions
@@ -28,10 +28,22 @@ from outrider.wire import ReplicaFacts
 _RUN = 16
 """Plain rounds asked for at once. More would save little, and cost more when an answer ends early."""
 
+_ALIKE = 64
+"""Tokens of a prompt that decide with which other sessions it shares a replica: two blocks of a cache."""
+
 
 def _room(facts: ReplicaFacts) -> int:
     """Tokens that a session of the target can have."""
     return min(facts.max_positions, facts.kv_capacity_tokens)
+
+
+def _key(conversation: Conversation) -> str:
+    """Equal for answers of one tenant whose prompts begin with the same _ALIKE tokens: they share cached prefixes.
+    Shorter prompts have nothing to share."""
+    tokens = conversation.log.tokens
+    if len(tokens) < _ALIKE:
+        return conversation.session_id
+    return f"{conversation.tenant} {tokens[:_ALIKE]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ class Assembly:
         self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, span: Span, deadline_s: float | None
     ) -> tuple[Generation, tuple[DraftLink, TargetLink]]:
         """The loop of an answer to the conversation's prompt, and its links, which the caller must close."""
-        draft, target = self._links(turn, conversation.session_id, facts, deadline_s)
+        draft, target = self._links(turn, conversation, facts, deadline_s)
         generation = Generation(
             log=conversation.log,
             answer=self._answer(turn, conversation, facts),
@@ -80,18 +92,20 @@ class Assembly:
         return Answer(Ending(min(turn.max_new_tokens, room), end_ids, turn.stops), self.tokenizer.decode)
 
     def _links(
-        self, turn: Turn, session_id: str, facts: ReplicaFacts, deadline_s: float | None
+        self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, deadline_s: float | None
     ) -> tuple[DraftLink, TargetLink]:
-        config, pools = self.config, self.pools
+        config, pools, session_id = self.config, self.pools, conversation.session_id
         asking = StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s, tenant=turn.tenant)
         judging = StreamOptions(
             session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs, turn.tenant
         )
-        target = TargetLink(pools.target, judging, config.target_patience_s)
-        return DraftLink(pools.draft, asking, facts.vocab_size), target
+        key = _key(conversation)
+        for place in (conversation.draft_place, conversation.target_place):
+            place.key = key
+        target = TargetLink(pools.targets, conversation.target_place, judging, config.target_patience_s)
+        return DraftLink(pools.drafts, conversation.draft_place, asking, facts.vocab_size), target
 
     def _limits(self, turn: Turn, facts: ReplicaFacts) -> Limits:
         """What bounds the speculation of an answer."""
         most = 0 if turn.speculation.mode is Mode.OFF else min(self.config.max_draft_tokens, facts.max_draft_tokens)
-        expected = self.pools.draft.state is not State.ABSENT
-        return Limits(most, expected, self.active, self.config.look_ahead)
+        return Limits(most, self.pools.drafting, self.active, self.config.look_ahead)

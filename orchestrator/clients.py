@@ -194,6 +194,10 @@ class DraftStream:
             timings_from_pb(response.timings),
         )
 
+    def abandon(self, reason: str) -> None:
+        """The replica is lost: whoever waits for an answer gets Unavailable."""
+        self._stream.abandon(reason)
+
     def close(self) -> None:
         """End the stream."""
         self._give_up()
@@ -278,6 +282,10 @@ class TargetStream:
             timings=timings_from_pb(response.timings),
             rounds=response.load.pending_rounds,
         )
+
+    def abandon(self, reason: str) -> None:
+        """The replica is lost: whoever waits for an answer gets Unavailable."""
+        self._stream.abandon(reason)
 
     def close(self) -> None:
         """End the stream."""

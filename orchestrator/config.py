@@ -12,9 +12,9 @@ class OrchestratorConfig:
     tokenizer: str
     """Folder with the target's tokenizer.json."""
     target: str = setting("127.0.0.1:50052")
-    """Address of the target replica."""
+    """Addresses of the target replicas, separated by commas."""
     draft: str = setting("")
-    """Address of the draft replica. Empty means none: every round is target-only."""
+    """Addresses of the draft replicas, separated by commas. Empty means none: every round is target-only or a copy."""
     listen: str = setting("127.0.0.1:50051")
     """Address to serve on."""
     max_draft_tokens: int = setting(16, least=1, most=64)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from orchestrator.caches import CacheView
+from orchestrator.place import Place
 from outrider.errors import InvalidArgument, SessionBusy
 from outrider.tokenizer import Message
 from outrider.tokens import TokenLog
@@ -25,6 +26,8 @@ class Conversation:
     messages: list[Message] | None = None
     draft_view: CacheView = field(default_factory=CacheView)
     target_view: CacheView = field(default_factory=CacheView)
+    draft_place: Place = field(default_factory=Place)
+    target_place: Place = field(default_factory=Place)
     busy: bool = False
     last_used: float = 0.0
 

@@ -1,7 +1,8 @@
-"""How one answer reaches its draft and its target: streams opened when needed and again after trouble.
+"""How one answer reaches a draft and a target: streams opened when needed, and after trouble at another replica.
 
-A draft in trouble is reported and left; a target in trouble is waited for, within the request's patience,
-because every cache can be rebuilt. They do not know the acceptance loop.
+A replica in trouble is reported and left; where no draft is left rounds go on without, and where no target is left
+one is waited for, within the request's patience, because every cache can be rebuilt. They do not know the acceptance
+loop.
 """
 
 import asyncio
@@ -14,8 +15,10 @@ from collections.abc import Iterator
 from opentelemetry.trace import Span
 
 from orchestrator.clients import DraftStream, TargetStream
+from orchestrator.member import Member, State
 from orchestrator.peers import Outcome, Prepared, Proposal, Verdict
-from orchestrator.pools import Member, State
+from orchestrator.place import Place
+from orchestrator.pool import Pool
 from orchestrator.round_stream import StreamOptions
 from outrider.errors import (
     DeadlineExceeded,
@@ -26,6 +29,7 @@ from outrider.errors import (
     Unavailable,
 )
 from outrider.tokens import CacheMiss, Claim
+from outrider.wire import Numerics
 
 log = logging.getLogger(__name__)
 _CLOCK_S = 0.01
@@ -57,21 +61,26 @@ _REFUSALS = (InvalidArgument, ResourceExhausted)
 
 
 class DraftLink:
-    """A session's way to the draft; implements ``peers.Draft``."""
+    """A session's way to the drafts; implements ``peers.Draft``."""
 
-    def __init__(self, member: Member, options: StreamOptions, vocab_size: int) -> None:
+    def __init__(self, pool: Pool, place: Place, options: StreamOptions, vocab_size: int) -> None:
         """``vocab_size`` is the target's: what a draft says of itself cannot let more through."""
-        self._member = member
+        self._pool = pool
+        self._place = place
         self._options = options
         self._vocab_size = vocab_size
         self._opened = time.monotonic()
+        self._member: Member | None = None
         self._stream: DraftStream | None = None
-        self._refused = False
+        self._refused: set[str] = set()
 
     @property
     def available(self) -> bool:
-        """Whether the draft is worth asking now."""
-        return self._member.state is State.READY and not self._refused
+        """Whether a draft is worth asking now."""
+        return (self._member is not None and self._member.state is State.READY) or self._choose() is not None
+
+    def _choose(self) -> Member | None:
+        return self._pool.choose(self._place.key, self._place.address, self._refused)
 
     async def propose(
         self, number: int, claim: Claim, count: int, span: Span, late: Outcome | None = None
@@ -79,7 +88,7 @@ class DraftLink:
         """A block, or any error: then the member backs off and the stream is gone."""
         with self._minding():
             answer = await self._open().propose(number, claim, count, span, late)
-        if isinstance(answer, Proposal):
+        if isinstance(answer, Proposal) and self._member is not None:
             self._member.succeeded()
         return answer
 
@@ -100,11 +109,17 @@ class DraftLink:
         return self._stream.preparation_s() if self._stream is not None else None
 
     def _open(self) -> DraftStream:
+        if self._stream is not None and self._member is not None and self._member.state is not State.READY:
+            self.close()  # another session has found it in trouble
         if self._stream is None:
-            assert self._member.channel is not None and self._member.facts is not None
-            facts = self._member.facts
-            facts = dataclasses.replace(facts, vocab_size=min(facts.vocab_size, self._vocab_size))
-            self._stream = DraftStream(self._member.channel, facts, _fresh(self._options, self._opened))
+            self._member = member = self._choose()
+            if member is None:
+                raise Unavailable(self._pool.reason)
+            assert member.channel is not None and member.facts is not None
+            facts = dataclasses.replace(member.facts, vocab_size=min(member.facts.vocab_size, self._vocab_size))
+            self._stream = DraftStream(member.channel, facts, _fresh(self._options, self._opened))
+            self._place.address = member.address
+            member.streams.add(self._stream)
         return self._stream
 
     @contextlib.contextmanager
@@ -113,31 +128,45 @@ class DraftLink:
         try:
             yield
         except Exception as error:
+            member = self._member
             self.close()
             if not isinstance(error, OutriderError):
-                log.exception("the draft %s answered in a way nobody foresaw", self._member.address)
+                log.exception("the draft %s answered in a way nobody foresaw", self._place.address)
                 error = ProtocolViolation(f"unforeseen: {error!r}")
-            self._refused = isinstance(error, _REFUSALS)
-            if not self._refused and not _over(self._options, self._opened):
-                self._member.failed(error.message)
+            if member is not None:
+                self._blame(member, error)
             raise error from None
+
+    def _blame(self, member: Member, error: OutriderError) -> None:
+        if isinstance(error, _REFUSALS):
+            self._refused.add(member.address)
+        elif not _over(self._options, self._opened):
+            member.failed(error.message)
 
     def close(self) -> None:
         """End the stream, if any."""
         if self._stream is not None:
             self._stream.close()
-            self._stream = None
+            if self._member is not None:
+                self._member.streams.discard(self._stream)
+            self._stream = self._member = None
 
 
 class TargetLink:
-    """A session's way to the target; implements ``peers.Target``."""
+    """A session's way to the targets; implements ``peers.Target``. ``crossed``: the answer went on at a target whose
+    numerics differ from those it began with, because no other was left."""
 
-    def __init__(self, member: Member, options: StreamOptions, patience_s: float) -> None:
-        self._member = member
+    def __init__(self, pool: Pool, place: Place, options: StreamOptions, patience_s: float) -> None:
+        self._pool = pool
+        self._place = place
         self._options = options
         self._patience_s = patience_s
         self._opened = time.monotonic()
+        self._member: Member | None = None
         self._stream: TargetStream | None = None
+        self._full: set[str] = set()
+        self._numerics: Numerics | None = None
+        self.crossed = False
 
     @property
     def coming(self) -> int:
@@ -147,42 +176,68 @@ class TargetLink:
     async def verify(
         self, number: int, claim: Claim, block: tuple[int, ...], run: int, span: Span
     ) -> Verdict | CacheMiss:
-        """The target's choices; while it is away, wait for it as long as patience lasts.
+        """A target's choices; while none can be had, wait for one as long as patience lasts.
 
-        A target without room refuses the answer at its first round only; later it is waited for like a lost one.
+        Targets without room refuse the answer at its first round only; later it waits for one like for a lost one.
         """
         give_up = time.monotonic() + self._patience_s
         while True:
             if self._stream is None:
                 self._stream = await self._open(give_up - time.monotonic())
+            member = self._member
+            assert member is not None
             try:
                 answer = await self._stream.verify(number, claim, block, run, span)
-            except Unavailable as error:
+            except (Unavailable, ProtocolViolation) as error:
                 self.close()
-                self._member.failed(error.message)
-                if time.monotonic() >= give_up:
+                member.failed(error.message)
+                if time.monotonic() >= give_up or (isinstance(error, ProtocolViolation) and not self._pool.ready):
                     raise
             except ResourceExhausted:
                 self.close()
-                if number == 0 or time.monotonic() >= give_up:
+                if not await self._elsewhere(member, number, give_up):
                     raise
-                await asyncio.sleep(_NO_ROOM_S)
             else:
-                self._member.succeeded()
+                member.succeeded()
                 return answer
+
+    async def _elsewhere(self, member: Member, number: int, give_up: float) -> bool:
+        """A target has no room: whether to try another one, or in the middle of an answer, later, all of them again."""
+        self._full.add(member.address)
+        if self._pool.choose(self._place.key, avoid=self._full) is not None:
+            return True
+        if number == 0 or time.monotonic() >= give_up:
+            return False
+        self._full.clear()
+        await asyncio.sleep(_NO_ROOM_S)
+        return True
 
     async def _open(self, patience_s: float) -> TargetStream:
         try:
             async with asyncio.timeout(max(0.0, patience_s)):
-                await self._member.ready.wait()
+                member = await self._choose()
         except TimeoutError:
-            words = f"target {self._member.address} is away: {self._member.reason}"
-            raise Unavailable(words, retry_after_s=1.0) from None
-        assert self._member.channel is not None and self._member.facts is not None
-        return TargetStream(self._member.channel, self._member.facts, _fresh(self._options, self._opened))
+            raise Unavailable(f"no target: {self._pool.reason}", retry_after_s=1.0) from None
+        assert member.channel is not None and member.facts is not None
+        stream = TargetStream(member.channel, member.facts, _fresh(self._options, self._opened))
+        self._member, self._place.address = member, member.address
+        self._numerics = self._numerics or member.facts.numerics
+        self.crossed = self.crossed or member.facts.numerics != self._numerics
+        member.streams.add(stream)
+        return stream
+
+    async def _choose(self) -> Member:
+        while True:
+            await self._pool.wait()
+            member = self._pool.choose(self._place.key, self._place.address, self._full, self._numerics)
+            if member is not None:
+                return member
+            self._full.clear()  # those that had room have gone meanwhile
 
     def close(self) -> None:
         """End the stream, if any."""
         if self._stream is not None:
             self._stream.close()
-            self._stream = None
+            if self._member is not None:
+                self._member.streams.discard(self._stream)
+            self._stream = self._member = None

@@ -1,8 +1,9 @@
 """What an answer says to its client, as messages: values in, protobuf out. It decides nothing and keeps nothing."""
 
 from orchestrator.answer import Answer, FinishReason
+from orchestrator.member import Member, State
 from orchestrator.plans import Drafter
-from orchestrator.pools import Member, State
+from orchestrator.pool import Pool
 from orchestrator.request import Turn
 from orchestrator.session import Generation
 from orchestrator.totals import Round
@@ -19,18 +20,17 @@ _STATES = {
     State.READY: pb.REPLICA_STATE_READY,
     State.UNAVAILABLE: pb.REPLICA_STATE_UNAVAILABLE,
     State.REFUSED: pb.REPLICA_STATE_REFUSED,
-    State.ABSENT: pb.REPLICA_STATE_ABSENT,
 }
 
 
-def started(session_id: str, turn: Turn, facts: ReplicaFacts, draft: Member, prompt_length: int) -> pb.GenerateResponse:
+def started(session_id: str, turn: Turn, facts: ReplicaFacts, drafts: Pool, prompt_length: int) -> pb.GenerateResponse:
     """The first event of an answer of the target that ``facts`` describe."""
     return pb.GenerateResponse(
         started=pb.Started(
             session_id=session_id,
             seed=turn.params.seed,
             target_model=facts.model_id,
-            draft_model=draft.facts.model_id if draft.facts and draft.state is State.READY else "",
+            draft_model=drafts.facts.model_id if drafts.facts and drafts.ready else "",
             prompt_tokens=prompt_length,
         )
     )
@@ -51,8 +51,8 @@ def delta(answer: Answer, done: Round) -> pb.GenerateResponse:
     return pb.GenerateResponse(delta=told)
 
 
-def finished(generation: Generation, prompt_length: int) -> pb.GenerateResponse:
-    """The last event of an answer that has come to its end."""
+def finished(generation: Generation, prompt_length: int, crossed: bool = False) -> pb.GenerateResponse:
+    """The last event of an answer that has come to its end. ``crossed``: it went on at a target of other numerics."""
     totals, answer = generation.totals, generation.answer
     assert answer.finished is not None
     usage = pb.Usage(
@@ -70,7 +70,9 @@ def finished(generation: Generation, prompt_length: int) -> pb.GenerateResponse:
         look_aheads=totals.look_aheads,
         look_ahead_hits=totals.hits,
     )
-    return pb.GenerateResponse(finished=pb.Finished(reason=_REASONS[answer.finished], usage=usage, speculation=summary))
+    reason = _REASONS[answer.finished]
+    told = pb.Finished(reason=reason, usage=usage, speculation=summary, numerics_changed=crossed)
+    return pb.GenerateResponse(finished=told)
 
 
 def status(member: Member) -> pb.ReplicaStatus:
@@ -80,4 +82,11 @@ def status(member: Member) -> pb.ReplicaStatus:
         state=_STATES[member.state],
         reason=member.reason,
         info=facts_to_pb(member.facts) if member.facts else None,
+        sessions=len(member.streams),
     )
+
+
+def best(pool: Pool) -> pb.ReplicaStatus:
+    """The first replica in use, else the first one; that of a pool without any says so."""
+    members = sorted(pool.members, key=lambda member: member.state is not State.READY)
+    return status(members[0]) if members else pb.ReplicaStatus(state=pb.REPLICA_STATE_ABSENT)

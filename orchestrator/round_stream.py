@@ -42,6 +42,7 @@ class RoundStream:
         self._options = options
         self._opened = False
         self._reading: asyncio.Task[Any] | None = None
+        self._abandoned = ""
         self._optional: list[int] = []  # rounds whose answer may still come, or not
         self._notice: Callable[[Any], None] | None = None  # who hears of the answer to the last of them
 
@@ -126,6 +127,11 @@ class RoundStream:
             raise Unavailable(f"no answer within {patience:g} s") from None
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise self._translated(error) from None
+        except asyncio.CancelledError:  # of the call, not of whoever waits for it
+            task = asyncio.current_task()
+            if not self._abandoned or (task is not None and task.cancelling()):
+                raise
+            raise Unavailable(self._abandoned) from None
 
     async def _answer(self, number: int, instead: Callable[[Any], bool] | None) -> Any:
         """The next answer that is not one to an optional message, or that will do instead."""
@@ -164,6 +170,11 @@ class RoundStream:
             words = "" if number is None else f" in round {number}"
             raise ProtocolViolation(f"answer to round {response.round}{words}")
         return response
+
+    def abandon(self, reason: str) -> None:
+        """The peer is known to be lost: end the call, and whoever waits for an answer gets Unavailable."""
+        self._abandoned = reason
+        self.close()
 
     def close(self) -> None:
         """End the call; the peer drops what it was doing for it."""

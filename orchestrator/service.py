@@ -11,9 +11,9 @@ from opentelemetry.trace import Span, SpanKind
 from orchestrator.assembly import Assembly
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
-from orchestrator.pools import Pools, State
+from orchestrator.pools import Pools
 from orchestrator.prompting import next_messages
-from orchestrator.replies import delta, finished, started, status
+from orchestrator.replies import best, delta, finished, started, status
 from orchestrator.request import Turn, read_turn
 from orchestrator.session import Generation
 from outrider import telemetry
@@ -40,7 +40,8 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
 
     def _release_soon(self, conversation: Conversation) -> None:
         """Free a session's caches without making anybody wait."""
-        task = asyncio.create_task(self._pools.release(conversation.session_id, conversation.tenant))
+        places = (conversation.target_place.address, conversation.draft_place.address)
+        task = asyncio.create_task(self._pools.release(conversation.session_id, conversation.tenant, *places))
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
 
@@ -51,10 +52,10 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             self.conversations.expire()
 
     def _target_facts(self) -> ReplicaFacts:
-        member = self._pools.target
-        if member.facts is None or member.state is State.REFUSED:
-            raise Unavailable(f"target {member.address}: {member.reason}", retry_after_s=1.0)
-        return member.facts
+        facts = self._pools.targets.facts
+        if facts is None:
+            raise Unavailable(f"no target: {self._pools.targets.reason}", retry_after_s=1.0)
+        return facts
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
@@ -86,7 +87,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             conversation.set_prompt(prompt)
             generation, links = self._assembly.generation(turn, conversation, facts, span, context.time_remaining())
             with contextlib.closing(links[0]), contextlib.closing(links[1]):
-                yield started(conversation.session_id, turn, facts, self._pools.draft, len(prompt))
+                yield started(conversation.session_id, turn, facts, self._pools.drafts, len(prompt))
                 text: list[str] = []
                 async with contextlib.aclosing(generation.rounds()) as rounds:
                     async for done in rounds:
@@ -96,7 +97,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
                 _describe(span, turn, facts, generation, len(prompt))
             self._remember(turn, conversation, "".join(text))
             before, keep = list(conversation.log.tokens), turn.keep_session
-            yield finished(generation, len(prompt))
+            yield finished(generation, len(prompt), links[1].crossed)
         finally:
             conversation.set_prompt(before)
             self.conversations.end(conversation, keep)
@@ -107,12 +108,14 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             conversation.messages = [*messages, {"role": "assistant", "content": text}]
 
     async def GetInfo(self, request: pb.GetInfoRequest, context: Any) -> pb.GetInfoResponse:
-        """The pair as last seen."""
+        """The replicas as last seen."""
         return pb.GetInfoResponse(
             protocol_version=PROTOCOL_VERSION,
             incarnation=self._incarnation,
-            target=status(self._pools.target),
-            draft=status(self._pools.draft),
+            target=best(self._pools.targets),
+            draft=best(self._pools.drafts),
+            targets=[status(member) for member in self._pools.targets.members],
+            drafts=[status(member) for member in self._pools.drafts.members],
             sessions=len(self.conversations),
             active_requests=self._active,
             max_draft_tokens=self._config.max_draft_tokens,

@@ -15,7 +15,9 @@ import grpc
 from draft_service.service import NAME as DRAFT_NAME
 from draft_service.service import DraftService
 from orchestrator.config import OrchestratorConfig
-from orchestrator.pools import Pools, State
+from orchestrator.member import Member, State
+from orchestrator.pool import parse_addresses
+from orchestrator.pools import Pools
 from orchestrator.service import NAME as ORCHESTRATOR_NAME
 from orchestrator.service import OrchestratorService
 from outrider import telemetry
@@ -247,6 +249,16 @@ class Stack:
             return error
         raise AssertionError("the request did not fail")
 
+    @property
+    def target_member(self) -> Member:
+        """The first target as the orchestrator sees it."""
+        return self.pools.targets.members[0]
+
+    @property
+    def draft_member(self) -> Member:
+        """The first draft as the orchestrator sees it."""
+        return self.pools.drafts.members[0]
+
     async def info(self) -> pb.GetInfoResponse:
         """What the orchestrator says of its pair."""
         response: pb.GetInfoResponse = await self.stub.GetInfo(pb.GetInfoRequest(), timeout=5)
@@ -254,7 +266,7 @@ class Stack:
 
     async def draft_is(self, state: State) -> None:
         """Wait until the orchestrator sees the draft in a state."""
-        await eventually(lambda: self.pools.draft.state is state, f"the draft is {state.value}")
+        await eventually(lambda: self.draft_member.state is state, f"the draft is {state.value}")
 
     async def settled(self, sessions: int = 0) -> None:
         """Wait until no answer runs and the replicas hold just so many sessions; then check their blocks."""
@@ -294,18 +306,18 @@ async def start_orchestrator(
     settings = defaults | settings
     config = OrchestratorConfig(target=target_address or target.address, draft=address, listen=LOCAL, **settings)
     tokenizer = Tokenizer.load(config.tokenizer)
-    pools = Pools(config.target, config.draft, tokenizer)
+    pools = Pools(tokenizer, drafting=bool(config.draft))
     service = OrchestratorService(config, pools, tokenizer)
     server = Server(config.listen, [ORCHESTRATOR_NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()
-    await pools.start()
+    await pools.set(parse_addresses("target", config.target), parse_addresses("draft", config.draft))
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CLIENT_OPTIONS)
     stack = Stack(target, draft, service, server, pools, tokenizer, channel, OrchestratorServiceStub(channel))
-    await eventually(lambda: pools.target.state is State.READY, "the target is ready")
+    await eventually(lambda: pools.targets.ready, "the target is ready")
     await server.set_serving(True)
     if draft is not None:
-        await eventually(lambda: pools.draft.state is not State.UNAVAILABLE, "the draft was asked")
+        await eventually(lambda: stack.draft_member.state is not State.UNAVAILABLE, "the draft was asked")
     return stack
 
 

@@ -167,14 +167,16 @@ class RoundStats(_message.Message):
     def __init__(self, round: _Optional[int] = ..., draft_tokens: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ..., propose_us: _Optional[int] = ..., verify_us: _Optional[int] = ..., drafter: _Optional[_Union[Drafter, str]] = ..., prepared: bool = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("reason", "usage", "speculation")
+    __slots__ = ("reason", "usage", "speculation", "numerics_changed")
     REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     SPECULATION_FIELD_NUMBER: _ClassVar[int]
+    NUMERICS_CHANGED_FIELD_NUMBER: _ClassVar[int]
     reason: FinishReason
     usage: Usage
     speculation: SpeculationSummary
-    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., speculation: _Optional[_Union[SpeculationSummary, _Mapping]] = ...) -> None: ...
+    numerics_changed: bool
+    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., speculation: _Optional[_Union[SpeculationSummary, _Mapping]] = ..., numerics_changed: bool = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
@@ -211,7 +213,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens")
+    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -219,6 +221,8 @@ class GetInfoResponse(_message.Message):
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     MAX_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    DRAFTS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
     target: ReplicaStatus
@@ -226,16 +230,20 @@ class GetInfoResponse(_message.Message):
     sessions: int
     active_requests: int
     max_draft_tokens: int
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ...) -> None: ...
+    targets: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
+    drafts: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
-    __slots__ = ("address", "state", "reason", "info")
+    __slots__ = ("address", "state", "reason", "info", "sessions")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     INFO_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
     address: str
     state: ReplicaState
     reason: str
     info: _common_pb2.ReplicaInfo
-    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[ReplicaState, str]] = ..., reason: _Optional[str] = ..., info: _Optional[_Union[_common_pb2.ReplicaInfo, _Mapping]] = ...) -> None: ...
+    sessions: int
+    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[ReplicaState, str]] = ..., reason: _Optional[str] = ..., info: _Optional[_Union[_common_pb2.ReplicaInfo, _Mapping]] = ..., sessions: _Optional[int] = ...) -> None: ...

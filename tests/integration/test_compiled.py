@@ -197,7 +197,7 @@ async def test_a_replica_goes_over_in_the_background(farm: Farm, wide: Path, mon
     monkeypatch.setattr(artefacts, "are_ready", lambda: False)
     config = ReplicaConfig(str(model), LOCAL, kv_bytes=KV_BYTES, threads=1)
     async with own_stack(ReplicaServer.start("target", config), draft) as stack:
-        channel = stack.pools.target.channel
+        channel = stack.target_member.channel
         assert channel is not None
         stub = TargetServiceStub(channel)
         assert (await path_of(stub)).startswith("packed linears")

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from orchestrator.pools import State
+from orchestrator.member import Member, State
 from outrider.config import ReplicaConfig
 from outrider.errors import InvalidArgument, ResourceExhausted, Unavailable
 from outrider.inference.model import ModelRunner
@@ -77,6 +77,13 @@ async def plain(farm: Farm, llama: Path) -> Callable[..., Awaitable[list[int]]]:
 
 
 Plain = Callable[..., Awaitable[list[int]]]
+
+
+def _in_use(member: Member, replica: ReplicaServer) -> bool:
+    """Whether this very process is known and used."""
+    known = member.facts is not None and member.facts.incarnation == replica.replica.facts.incarnation
+    return known and member.state is State.READY
+
 
 JUNK: dict[str, Script] = {
     "too late": after(5.0, [5]),
@@ -158,7 +165,7 @@ async def test_a_draft_that_is_not_there(farm: Farm, llama: Path, plain: Plain) 
             assert answer.ids == await plain(prompt_of(9))
             summary = answer.finished.speculation
             assert summary.draft_faults == summary.rounds - 1  # the last round has no token left to guess
-        await eventually(lambda: "asked" not in stack.pools.draft.reason, "the draft was tried")
+        await eventually(lambda: "asked" not in stack.draft_member.reason, "the draft was tried")
         info = await stack.info()
         assert info.draft.state == pb.REPLICA_STATE_UNAVAILABLE
         assert info.draft.reason
@@ -189,7 +196,7 @@ async def test_the_draft_restarts_in_mid_stream(farm: Farm, llama: Path, plain: 
             assert answer.ids == await plain(prompt_of(9), max_new_tokens=200)
             assert draft.replica.facts.incarnation != before
             await eventually(
-                lambda: stack.pools.draft.facts == draft.replica.facts and stack.pools.draft.state is State.READY,
+                lambda: _in_use(stack.draft_member, draft),
                 "the new draft is known",
             )
             again = await stack.generate(prompt_of(9), 4, max_new_tokens=40)
@@ -323,8 +330,8 @@ async def test_a_deadline_passes(farm: Farm, llama: Path) -> None:
                 seen.extend(event.delta.token_ids)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert seen
-        assert stack.pools.draft.state is State.READY
-        assert stack.pools.target.state is State.READY
+        assert stack.draft_member.state is State.READY
+        assert stack.target_member.state is State.READY
 
 
 async def test_one_answer_per_session_at_a_time(farm: Farm, llama: Path, plain: Plain) -> None:

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.clients import DraftStream, draft_facts
-from orchestrator.pools import Member, State
+from orchestrator.member import Member, State
 from outrider.errors import OutriderError, ProtocolViolation
 from tests.unit.test_clients import CLAIM, FACTS, options
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from orchestrator.pools import State
+from orchestrator.member import State
 from outrider.errors import InvalidArgument, ResourceExhausted
 from outrider.status import from_rpc_error
 from outrider.v1 import draft_pb2_grpc
@@ -85,7 +85,7 @@ async def test_a_full_draft_is_done_without_by_the_session_that_finds_no_room_an
         assert second.finished.speculation.proposed == 0
         assert second.finished.speculation.draft_faults > 0
         assert first.finished.speculation.draft_faults == 0
-        assert stack.pools.draft.state is State.READY
+        assert stack.draft_member.state is State.READY
         first.check_all_accepted()
 
 

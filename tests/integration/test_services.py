@@ -17,7 +17,7 @@ from transformers import MambaConfig, MambaForCausalLM
 
 from draft_service.service import NAME as DRAFT_NAME
 from draft_service.service import DraftService
-from orchestrator.pools import State
+from orchestrator.member import State
 from orchestrator.service import NAME as ORCHESTRATOR_NAME
 from outrider.server import Server
 from outrider.v1 import orchestrator_pb2 as pb

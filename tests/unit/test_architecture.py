@@ -38,7 +38,7 @@ MAY_USE_GRPC = (
     "outrider.cli",
     "orchestrator.clients",
     "orchestrator.round_stream",  # the transport under orchestrator.clients
-    "orchestrator.pools",
+    "orchestrator.member",
 )
 MAY_READ_ENVIRONMENT = (*(f"{service}.__main__" for service in SERVICES), "outrider.cli")
 

@@ -9,7 +9,7 @@ from opentelemetry.trace import INVALID_SPAN
 from orchestrator.assembly import Assembly
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation
-from orchestrator.pools import Pools, State
+from orchestrator.pools import Pools
 from orchestrator.request import Turn, read_turn
 from orchestrator.session import Generation
 from outrider.errors import InvalidArgument
@@ -27,7 +27,7 @@ OFF = pb.SPECULATION_MODE_OFF
 def assembly(tmp_path: Path) -> Assembly:
     tokenizer = Tokenizer.load(save(byte_level(), tmp_path))
     config = OrchestratorConfig(str(tmp_path), max_draft_tokens=6)
-    return Assembly(config, Pools("host:1", "host:2", tokenizer), tokenizer, lambda: 3)
+    return Assembly(config, Pools(tokenizer, drafting=True), tokenizer, lambda: 3)
 
 
 def turn(**fields: Any) -> Turn:
@@ -78,7 +78,22 @@ def test_blocks_are_as_long_as_both_replicas_settings_and_the_request_allow(asse
     assert (limits.max_draft_tokens, limits.answers()) == (6, 3)
 
 
-@pytest.mark.parametrize(("state", "expected"), [(State.ABSENT, False), (State.UNAVAILABLE, True)])
-def test_a_draft_is_expected_where_one_is_configured(assembly: Assembly, state: State, expected: bool) -> None:
-    assembly.pools.draft.state = state
-    assert made(assembly, turn()).limits.draft_expected is expected
+@pytest.mark.parametrize("drafting", [False, True])
+def test_a_draft_is_expected_where_one_is_configured(assembly: Assembly, drafting: bool) -> None:
+    assembly.pools.drafting = drafting
+    assert made(assembly, turn()).limits.draft_expected is drafting
+
+
+def test_prompts_of_a_tenant_that_begin_alike_go_to_one_replica(assembly: Assembly) -> None:
+    """And short ones, which share nothing, anywhere."""
+
+    def key(tokens: list[int], tenant: str = "") -> str:
+        conversation = Conversation("an id", tenant)
+        conversation.set_prompt(tokens)
+        assembly.generation(turn(), conversation, FACTS, INVALID_SPAN, None)
+        assert conversation.draft_place.key == conversation.target_place.key
+        return conversation.target_place.key
+
+    system = list(range(100))
+    assert key([*system, 1]) == key([*system, 2]) != key([*system, 1], "another tenant")
+    assert key([1, 2, 3]) == "an id"

@@ -9,8 +9,10 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.links import DraftLink, TargetLink
+from orchestrator.member import Member, State
 from orchestrator.peers import Proposal, Verdict
-from orchestrator.pools import Member, State
+from orchestrator.place import Place
+from orchestrator.pool import Pool
 from outrider.errors import (
     DeadlineExceeded,
     InvalidArgument,
@@ -23,6 +25,7 @@ from outrider.errors import (
 from outrider.status import to_status
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, target_pb2
+from outrider.wire import Numerics, ReplicaFacts
 from tests.unit.test_clients import (
     BLOCK,
     CLAIM,
@@ -41,17 +44,25 @@ from tests.unit.test_status import as_received, bare
 from tests.waiting import eventually
 
 
-async def ready(answer: Answer) -> tuple[Member, FakeChannel]:
+async def ready(answer: Answer, address: str = "host:1", facts: ReplicaFacts = FACTS) -> tuple[Member, FakeChannel]:
     """A member that has been greeted, and its channel."""
 
     async def ask(channel: Any) -> Any:
-        return FACTS
+        return facts
 
     channel: Any = FakeChannel(answer)
-    member = Member("host:1", ask, lambda facts: "")
+    member = Member(address, ask, lambda facts: "")
     member.channel = channel
     await member.handshake()
     return member, channel
+
+
+def pool_of(*members: Member) -> Pool:
+    """A pool that is watched by nobody."""
+    pool = Pool(lambda address: members[0])
+    for member in members:
+        pool.add(member)
+    return pool
 
 
 def raising(error: OutriderError) -> Answer:
@@ -60,7 +71,7 @@ def raising(error: OutriderError) -> Answer:
 
 async def test_a_proposal_comes_through_and_keeps_the_member_in_use() -> None:
     member, _ = await ready(proposal(block=block(1, 2)))
-    link = DraftLink(member, options(), VOCAB)
+    link = DraftLink(pool_of(member), Place(), options(), VOCAB)
     assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == Proposal((1, 2), 5)
     assert (member.state, link.available) == (State.READY, True)
 
@@ -71,7 +82,7 @@ FAULTS = {**JUNK_BLOCKS, "gone": raising(Unavailable("gone")), "a bug": raising(
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str) -> None:
     member, channel = await ready(FAULTS[kind])
-    link = DraftLink(member, options(), VOCAB)
+    link = DraftLink(pool_of(member), Place(), options(), VOCAB)
     with pytest.raises((Unavailable, ProtocolViolation, OutriderError)):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
     assert (member.state, link.available, channel.call.cancelled) == (State.UNAVAILABLE, False, True)
@@ -82,7 +93,7 @@ async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str
 async def test_a_miss_is_no_success_and_one_of_the_empty_prefix_is_a_fault() -> None:
     """A draft that misses for ever is left alone longer each time."""
     member, _ = await ready(proposal(cache_miss=common_pb2.CacheMiss(cached_len=0)))
-    link = DraftLink(member, options(), VOCAB)
+    link = DraftLink(pool_of(member), Place(), options(), VOCAB)
     waits = []
     for _ in range(3):
         assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == CacheMiss(0)
@@ -96,7 +107,7 @@ async def test_a_miss_is_no_success_and_one_of_the_empty_prefix_is_a_fault() -> 
 async def test_a_deadline_that_only_the_draft_sees_is_its_own_fault() -> None:
     member, _ = await ready(raising(DeadlineExceeded("so it says")))
     with pytest.raises(DeadlineExceeded):
-        await DraftLink(member, options(), VOCAB).propose(0, CLAIM, 3, INVALID_SPAN)
+        await DraftLink(pool_of(member), Place(), options(), VOCAB).propose(0, CLAIM, 3, INVALID_SPAN)
     assert member.state is State.UNAVAILABLE
 
 
@@ -104,7 +115,9 @@ async def test_a_deadline_that_only_the_draft_sees_is_its_own_fault() -> None:
 async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) -> None:
     answers = [lambda request: bare(code, "broke"), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    waiting = asyncio.create_task(TargetLink(member, options(), 5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
+    waiting = asyncio.create_task(
+        TargetLink(pool_of(member), Place(), options(), 5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    )
     await eventually(lambda: member.state is not State.READY, "the link has noticed")
     await member.handshake()
     assert isinstance(await waiting, Verdict)
@@ -114,7 +127,10 @@ async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) 
 @pytest.mark.parametrize("error", [InvalidArgument("tokens", "too long"), ResourceExhausted("full")])
 async def test_a_draft_that_one_session_does_not_suit_stays_with_the_others(error: OutriderError) -> None:
     member, _ = await ready(raising(error))
-    link, other = DraftLink(member, options(), VOCAB), DraftLink(member, options(), VOCAB)
+    link, other = (
+        DraftLink(pool_of(member), Place(), options(), VOCAB),
+        DraftLink(pool_of(member), Place(), options(), VOCAB),
+    )
     with pytest.raises(type(error)):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
     assert (member.state, link.available, other.available) == (State.READY, False, True)
@@ -122,7 +138,7 @@ async def test_a_draft_that_one_session_does_not_suit_stays_with_the_others(erro
 
 async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() -> None:
     member, channel = await ready(proposal(block=block(1)))
-    link = DraftLink(member, dataclasses.replace(options(), deadline_s=0.0), VOCAB)
+    link = DraftLink(pool_of(member), Place(), dataclasses.replace(options(), deadline_s=0.0), VOCAB)
     with pytest.raises(DeadlineExceeded):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
     assert (member.state, channel.call.sent) == (State.READY, [])
@@ -131,7 +147,7 @@ async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() 
 async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
     answers = [raising(Unavailable("gone")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    link = TargetLink(member, options(), patience_s=5.0)
+    link = TargetLink(pool_of(member), Place(), options(), patience_s=5.0)
     waiting = asyncio.create_task(link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
     await eventually(lambda: member.state is not State.READY, "the link has noticed")
     assert not waiting.done()
@@ -143,7 +159,7 @@ async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
 
 async def test_patience_ends_with_the_reason_and_a_delay() -> None:
     member, _ = await ready(raising(Unavailable("gone")))
-    link = TargetLink(member, options(), patience_s=0.02)
+    link = TargetLink(pool_of(member), Place(), options(), patience_s=0.02)
     with pytest.raises(Unavailable, match="gone") as caught:
         await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert caught.value.retry_after_s == 1.0
@@ -153,7 +169,7 @@ async def test_patience_ends_with_the_reason_and_a_delay() -> None:
 async def test_an_error_of_the_request_itself_is_not_retried() -> None:
     member, channel = await ready(raising(NonFiniteLogits("position 7")))
     with pytest.raises(NonFiniteLogits):
-        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert len(channel.call.sent) == 1
     assert member.state is State.READY
 
@@ -161,18 +177,18 @@ async def test_an_error_of_the_request_itself_is_not_retried() -> None:
 async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_the_client() -> None:
     member, _ = await ready(verdict(verdict=target_pb2.Verdict(num_accepted=0, next_token=VOCAB, cached_len=5)))
     with pytest.raises(ProtocolViolation):
-        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
 async def test_closing_a_link_that_never_opened_is_nothing() -> None:
     member, _ = await ready(proposal(block=block(1)))
-    DraftLink(member, options(), VOCAB).close()
-    TargetLink(member, options(), 1.0).close()
+    DraftLink(pool_of(member), Place(), options(), VOCAB).close()
+    TargetLink(pool_of(member), Place(), options(), 1.0).close()
 
 
 async def test_an_id_beyond_the_targets_vocabulary_is_junk_whatever_the_draft_says_of_itself() -> None:
     member, _ = await ready(proposal(block=block(1, VOCAB - 1)))
-    link = DraftLink(member, options(), VOCAB - 1)
+    link = DraftLink(pool_of(member), Place(), options(), VOCAB - 1)
     with pytest.raises(ProtocolViolation):
         await link.propose(0, CLAIM, 3, INVALID_SPAN)
 
@@ -181,7 +197,7 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
     member, _ = await ready(proposal())
     member.failed("gone")
     before = member._not_before
-    link = TargetLink(member, options(), patience_s=0.01)
+    link = TargetLink(pool_of(member), Place(), options(), patience_s=0.01)
     for _ in range(5):
         with pytest.raises(Unavailable, match="is away: gone"):
             await link.verify(0, CLAIM, (), 0, INVALID_SPAN)
@@ -191,7 +207,7 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
 async def test_a_target_without_room_refuses_a_new_answer_with_its_delay() -> None:
     member, channel = await ready(raising(ResourceExhausted("full", retry_after_s=3.0)))
     with pytest.raises(ResourceExhausted, match="full") as caught:
-        await TargetLink(member, options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (caught.value.retry_after_s, len(channel.call.sent), member.state) == (3.0, 1, State.READY)
 
 
@@ -201,7 +217,9 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
     monkeypatch.setattr("orchestrator.links._NO_ROOM_S", 0.0)
     answers = [raising(ResourceExhausted("full")), raising(ResourceExhausted("full")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    answer = await TargetLink(member, options(), patience_s=5.0).verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
+    answer = await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(
+        7, CLAIM, BLOCK, 0, INVALID_SPAN
+    )
     assert isinstance(answer, Verdict)
     assert (len(channel.call.sent), member.state) == (3, State.READY)
 
@@ -209,4 +227,63 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
 async def test_patience_with_a_target_that_never_has_room_ends() -> None:
     member, _ = await ready(raising(ResourceExhausted("full")))
     with pytest.raises(ResourceExhausted):
-        await TargetLink(member, options(), patience_s=0.0).verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
+        await TargetLink(pool_of(member), Place(), options(), patience_s=0.0).verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
+
+
+OTHER = dataclasses.replace(FACTS, numerics=Numerics(dtype="another"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [raising(Unavailable("gone")), raising(ResourceExhausted("full")), verdict(verdict=judged(99))],
+    ids=["gone", "full", "junk"],
+)
+async def test_another_target_goes_on_at_once(answer: Answer) -> None:
+    """Where the session was does not suit it any more: the answer of the other one is taken, and it stays there."""
+    bad, _ = await ready(answer, "host:1")
+    good, channel = await ready(verdict(verdict=judged(1)), "host:2")
+    place = Place(address="host:1")
+    link = TargetLink(pool_of(bad, good), place, options(), patience_s=5.0)
+    for number in (0, 1):
+        assert isinstance(await link.verify(number, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
+    assert (place.address, link.crossed, len(channel.call.sent)) == ("host:2", False, 2)
+    assert (len(bad.streams), len(good.streams)) == (0, 1)
+    link.close()
+    assert not good.streams
+
+
+async def test_an_answer_goes_on_where_the_bits_are_the_same_if_it_can() -> None:
+    answers = [verdict(verdict=judged(1)), raising(Unavailable("gone"))]
+    first, _ = await ready(lambda request: answers.pop(0)(request), "host:1")
+    others = [(await ready(verdict(verdict=judged(1)), f"host:{n}", facts))[0] for n, facts in ((2, OTHER), (3, FACTS))]
+    place = Place(address="host:1")
+    link = TargetLink(pool_of(first, *others), place, options(), patience_s=5.0)
+    for number in (0, 1):
+        await link.verify(number, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert (place.address, link.crossed) == ("host:3", False)
+    others[1].failed("gone too")
+    link.close()
+    await link.verify(2, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert (place.address, link.crossed) == ("host:2", True)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_another_draft_is_asked_after_one_in_trouble(kind: str) -> None:
+    bad, _ = await ready(FAULTS[kind], "host:1")
+    good, _ = await ready(proposal(block=block(1, 2)), "host:2")
+    link = DraftLink(pool_of(bad, good), Place(address="host:1"), options(), VOCAB)
+    with pytest.raises(OutriderError):
+        await link.propose(0, CLAIM, 3, INVALID_SPAN)
+    assert link.available
+    assert await link.propose(1, CLAIM, 3, INVALID_SPAN) == Proposal((1, 2), 5)
+
+
+async def test_a_draft_that_another_session_found_in_trouble_is_left() -> None:
+    first, _ = await ready(proposal(block=block(1, 2)), "host:1")
+    second, _ = await ready(proposal(block=block(1, 2)), "host:2")
+    place = Place(address="host:1")
+    link = DraftLink(pool_of(first, second), place, options(), VOCAB)
+    await link.propose(0, CLAIM, 3, INVALID_SPAN)
+    first.failed("somebody said so")
+    await link.propose(1, CLAIM, 3, INVALID_SPAN)
+    assert (place.address, len(first.streams), len(second.streams)) == ("host:2", 0, 1)

@@ -3,8 +3,8 @@
 import pytest
 
 from orchestrator.answer import Answer, Ending, FinishReason
+from orchestrator.member import Member, State
 from orchestrator.plans import Drafter
-from orchestrator.pools import Member, State
 from orchestrator.replies import delta, status
 from orchestrator.totals import Round
 from outrider.v1 import orchestrator_pb2 as pb

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.pools import Member, State
+from orchestrator.member import Member, State
 from outrider.errors import Unavailable
-from outrider.wire import ReplicaFacts
+from outrider.wire import LoadFacts, ReplicaFacts
 
 FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
 
@@ -50,16 +50,16 @@ def member(replica: Replica, mismatch: str = "") -> Member:
 
 async def test_a_member_that_fits_is_ready() -> None:
     made = member(Replica())
-    assert (made.state, made.ready.is_set(), made.due) == (State.UNAVAILABLE, False, True)
+    assert (made.state, made.due) == (State.UNAVAILABLE, True)
     await made.handshake()
-    assert (made.state, made.reason, made.ready.is_set(), made.due) == (State.READY, "", True, False)
+    assert (made.state, made.reason, made.due) == (State.READY, "", False)
     assert made.facts == FACTS
 
 
 async def test_a_member_that_does_not_fit_is_refused_with_the_reason_and_asked_again_later(clock: Clock) -> None:
     made = member(Replica(), "tokenizers differ")
     await made.handshake()
-    assert (made.state, made.reason, made.ready.is_set()) == (State.REFUSED, "tokenizers differ", False)
+    assert (made.state, made.reason) == (State.REFUSED, "tokenizers differ")
     assert not made.due
     clock.now += 10.0
     assert made.due
@@ -101,17 +101,11 @@ async def test_a_restarted_replica_is_known_by_its_new_facts() -> None:
     made = member(replica)
     await made.handshake()
     made.failed("restarted")
-    assert not made.ready.is_set()
+    assert made.state is not State.READY
     replica.facts = dataclasses.replace(FACTS, incarnation=78)
     await made.handshake()
     assert made.facts is not None
     assert (made.facts.incarnation, made.state) == (78, State.READY)
-
-
-async def test_a_member_without_an_address_is_absent_and_never_asked() -> None:
-    made = Member("", Replica().ask, lambda facts: "")
-    made.open()
-    assert (made.state, made.reason, made.due, made.channel) == (State.ABSENT, "", False, None)
 
 
 async def test_a_failure_that_many_sessions_notice_is_counted_once() -> None:
@@ -120,3 +114,48 @@ async def test_a_failure_that_many_sessions_notice_is_counted_once() -> None:
     for _ in range(8):
         made.failed("gone")
     assert made._backoff_s == 0.25
+
+
+class Stream:
+    """Remembers why it was given up."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def abandon(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+async def test_a_member_in_use_is_asked_every_second_and_its_streams_are_given_up_when_it_hangs(clock: Clock) -> None:
+    """A process that is stopped keeps its connections: nothing else tells."""
+    replica, stream = Replica(), Stream()
+    made = member(replica)
+    await made.handshake()
+    made.streams.add(stream)
+    clock.now += 1.0
+    assert made.due
+    await made.handshake()
+    assert (made.state, stream.reasons) == (State.READY, [])
+    replica.error = Unavailable("no answer")
+    await made.handshake()
+    assert (made.state, stream.reasons) == (State.UNAVAILABLE, ["no answer"])
+
+
+async def test_whoever_owns_it_hears_of_every_change() -> None:
+    heard: list[State] = []
+    made = member(Replica())
+    made.changed = lambda: heard.append(made.state)
+    await made.handshake()
+    await made.handshake()
+    made.failed("gone")
+    assert heard == [State.READY, State.UNAVAILABLE]
+
+
+async def test_its_load_is_the_sessions_here_or_the_rounds_everywhere() -> None:
+    replica = Replica()
+    made = member(replica)
+    made.streams.update(Stream() for _ in range(3))
+    assert made.load == 3
+    replica.facts = dataclasses.replace(FACTS, load=LoadFacts(9, 5, 0, 0, 0))
+    await made.handshake()
+    assert made.load == 5

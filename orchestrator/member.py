@@ -1,0 +1,148 @@
+"""One replica of a pool: whether it fits, whether it answers, and who has a stream to it.
+
+A member that fails is left alone for a while (back-off) and then asked again; one in use is asked now and then, so
+that a replica that hangs is known before a round waits for it. It does not know rounds, nor the other members.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import grpc
+
+from outrider.channel import CLIENT_OPTIONS
+from outrider.errors import OutriderError
+from outrider.wire import ReplicaFacts
+
+log = logging.getLogger(__name__)
+_LOOK_S = 0.25
+_CHECK_S = 1.0
+"""Between two questions to a member in use."""
+_BACKOFF_FIRST_S = 0.25
+_BACKOFF_MOST_S = 10.0
+
+
+class State(Enum):
+    """Whether a member is used."""
+
+    READY = "ready"
+    UNAVAILABLE = "unavailable"
+    REFUSED = "refused"
+
+
+class Abandonable(Protocol):
+    """A session's stream to a member."""
+
+    def abandon(self, reason: str) -> None:
+        """Whoever waits for an answer gets Unavailable."""
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One replica at one address. Owner of its channel, its state and its back-off; ``changed`` hears of its state."""
+
+    address: str
+    ask: Callable[[grpc.aio.Channel], Awaitable[ReplicaFacts]]
+    judge: Callable[[ReplicaFacts], str]
+    channel: grpc.aio.Channel | None = None
+    facts: ReplicaFacts | None = None
+    state: State = State.UNAVAILABLE
+    reason: str = "not asked yet"
+    backoff_most_s: float = _BACKOFF_MOST_S
+    changed: Callable[[], None] = _nothing
+    streams: set[Abandonable] = field(default_factory=set)
+    _backoff_s: float = 0.0
+    _not_before: float = 0.0
+    _watching: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Create the channel and begin to ask."""
+        self.channel = grpc.aio.insecure_channel(self.address, options=CLIENT_OPTIONS)
+        self._watching = asyncio.create_task(self._watch(), name=f"watch {self.address}")
+
+    @property
+    def load(self) -> int:
+        """Sessions that it is busy with: ours, or all rounds in its hands when it last said, if that is more."""
+        return max(len(self.streams), self.facts.load.pending_rounds if self.facts else 0)
+
+    def failed(self, reason: str) -> None:
+        """Stop using it; each failure in a row doubles the time until it is tried again.
+
+        Sessions that notice the same failure after the first change nothing: it is counted once.
+        """
+        if self.state is not State.READY:
+            return
+        log.warning("%s is not used any more: %s", self.address, reason)
+        self._back_off(reason)
+
+    def _back_off(self, reason: str) -> None:
+        self._backoff_s = min(self.backoff_most_s, self._backoff_s * 2 or _BACKOFF_FIRST_S)
+        self._not_before = time.monotonic() + self._backoff_s
+        self._set(State.UNAVAILABLE, reason)
+
+    def succeeded(self) -> None:
+        """A round was answered: forget earlier failures."""
+        self._backoff_s = 0.0
+
+    def _set(self, state: State, reason: str) -> None:
+        if (state, reason) != (self.state, self.reason) and state is not State.READY:
+            log.info("%s is %s: %s", self.address, state.value, reason)
+        self.state, self.reason = state, reason
+        self.changed()
+
+    @property
+    def due(self) -> bool:
+        """Whether it should be asked now."""
+        return time.monotonic() >= self._not_before
+
+    async def _watch(self) -> None:
+        while True:
+            if self.due:
+                await self.handshake()
+            await asyncio.sleep(_LOOK_S)
+
+    async def handshake(self) -> None:
+        """Ask what it is, and use it when it fits. Streams to one that is in use and does not answer are given up."""
+        assert self.channel is not None
+        try:
+            facts = await self.ask(self.channel)
+        except Exception as error:  # whatever a peer answers, the monitor must live
+            if not isinstance(error, OutriderError):
+                log.exception("the handshake with %s failed in a way nobody foresaw", self.address)
+            self._lose(str(error))
+            return
+        mismatch = self.judge(facts)
+        self.facts = facts
+        if mismatch:
+            if self.state is not State.REFUSED:
+                log.error("%s is refused: %s", self.address, mismatch)
+            self._not_before = time.monotonic() + _BACKOFF_MOST_S
+            self._set(State.REFUSED, mismatch)
+            return
+        self._not_before = time.monotonic() + _CHECK_S
+        if self.state is not State.READY:
+            log.info("%s is ready: %s, %s", self.address, facts.model_id, facts.numerics.dtype)
+            self._set(State.READY, "")
+
+    def _lose(self, reason: str) -> None:
+        self._back_off(reason)
+        for stream in list(self.streams):
+            stream.abandon(reason)
+
+    async def close(self) -> None:
+        """Ask no more, give up its streams and close the channel."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        for stream in list(self.streams):
+            stream.abandon("the replica has left the pool")
+        if self.channel is not None:
+            await self.channel.close()

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 import uvloop
 
 from orchestrator.config import OrchestratorConfig
-from orchestrator.pool import parse_addresses
+from orchestrator.membership import Membership
 from orchestrator.pools import Pools
 from orchestrator.service import NAME, OrchestratorService
 from outrider import config as configuration
 from outrider import logs, telemetry
+from outrider.registry import Registry
 from outrider.server import Server, wait_for_signal
 from outrider.tokenizer import Tokenizer
 from outrider.v1.orchestrator_pb2_grpc import add_OrchestratorServiceServicer_to_server
@@ -35,14 +36,16 @@ async def _mirror_health(server: Server, pools: Pools) -> None:
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
     tokenizer = Tokenizer.load(config.tokenizer)
-    targets, drafts = parse_addresses("OUTRIDER_TARGET", config.target), parse_addresses("OUTRIDER_DRAFT", config.draft)
-    pools = Pools(tokenizer, drafting=bool(drafts))
+    pools = Pools(tokenizer)
+    registry = Registry(config.registry, config.lease_s) if config.registry else None
+    membership = Membership(pools, config.targets, config.drafts, registry)
     service = OrchestratorService(config, pools, tokenizer)
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()
-    await pools.set(targets, drafts)
-    background = [asyncio.create_task(_mirror_health(server, pools)), asyncio.create_task(service.sweep())]
+    await membership.refresh()
+    work = (_mirror_health(server, pools), service.sweep(), membership.follow())
+    background = [asyncio.create_task(each) for each in work]
     log.info("%s listens on %s; target %s, draft %s", NAME, config.listen, config.target, config.draft or "none")
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
     for task in background:
@@ -50,6 +53,7 @@ async def _serve(config: OrchestratorConfig) -> None:
     await asyncio.gather(*background, return_exceptions=True)
     await server.drain()
     await pools.close()
+    await membership.close()
 
 
 def main(environment: Mapping[str, str]) -> int:

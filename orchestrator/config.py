@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass
 
-from outrider.config import setting
+from outrider.config import ConfigError, setting
+
+DEFAULT_TARGET = "127.0.0.1:50052"
+
+
+def parse_addresses(name: str, text: str) -> tuple[str, ...]:
+    """Addresses separated by commas. Raises ConfigError that names the setting."""
+    addresses = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    if "" in addresses or len(set(addresses)) < len(addresses):
+        raise ConfigError(f"{name}={text!r}: must be different addresses separated by commas")
+    return addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,10 +21,16 @@ class OrchestratorConfig:
 
     tokenizer: str
     """Folder with the target's tokenizer.json."""
-    target: str = setting("127.0.0.1:50052")
-    """Addresses of the target replicas, separated by commas."""
+    target: str = setting("")
+    """Addresses of the target replicas, separated by commas; ``dns:///host:port`` is every address behind a name. Empty
+    means 127.0.0.1:50052, or none beside a registry."""
     draft: str = setting("")
-    """Addresses of the draft replicas, separated by commas. Empty means none: every round is target-only or a copy."""
+    """Addresses of the draft replicas, separated by commas. Without any, and without a registry, every round is
+    target-only or a copy."""
+    registry: str = setting("")
+    """URL of a Redis (``redis://host:6379/0``) in which replicas announce themselves; empty for none."""
+    lease_s: float = setting(5.0, least=0.5, most=300.0)
+    """Seconds after which a replica that no longer announces itself gets no new sessions."""
     listen: str = setting("127.0.0.1:50051")
     """Address to serve on."""
     max_draft_tokens: int = setting(16, least=1, most=64)
@@ -37,3 +53,13 @@ class OrchestratorConfig:
     """How long a running request waits for a lost target to come back."""
     drain_s: float = setting(20.0, least=0.0)
     """Seconds that running answers get to end after SIGTERM."""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Addresses and names of targets. Raises ConfigError."""
+        return parse_addresses("OUTRIDER_TARGET", self.target or ("" if self.registry else DEFAULT_TARGET))
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """Addresses and names of drafts. Raises ConfigError."""
+        return parse_addresses("OUTRIDER_DRAFT", self.draft)

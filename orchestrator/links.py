@@ -109,8 +109,8 @@ class DraftLink:
         return self._stream.preparation_s() if self._stream is not None else None
 
     def _open(self) -> DraftStream:
-        if self._stream is not None and self._member is not None and self._member.state is not State.READY:
-            self.close()  # another session has found it in trouble
+        if self._member is not None and not self._member.staying and self._choose() is not self._member:
+            self.close()  # another session has found it in trouble, or it drains
         if self._stream is None:
             self._member = member = self._choose()
             if member is None:
@@ -181,6 +181,7 @@ class TargetLink:
         Targets without room refuse the answer at its first round only; later it waits for one like for a lost one.
         """
         give_up = time.monotonic() + self._patience_s
+        self._move_on()
         while True:
             if self._stream is None:
                 self._stream = await self._open(give_up - time.monotonic())
@@ -200,6 +201,16 @@ class TargetLink:
             else:
                 member.succeeded()
                 return answer
+
+    def _move_on(self) -> None:
+        """Leave a target that drains or is in trouble between two runs, where there is another one."""
+        member = self._member
+        if member is None or self.coming or member.staying:
+            return
+        other = self._pool.choose(self._place.key, avoid={*self._full, member.address}, like=self._numerics)
+        if other is not None and not other.leaving:
+            self._place.address = other.address
+            self.close()
 
     async def _elsewhere(self, member: Member, number: int, give_up: float) -> bool:
         """A target has no room: whether to try another one, or in the middle of an answer, later, all of them again."""

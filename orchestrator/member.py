@@ -15,7 +15,7 @@ from typing import Protocol
 import grpc
 
 from outrider.channel import CLIENT_OPTIONS
-from outrider.errors import OutriderError
+from outrider.errors import DeadlineExceeded, OutriderError
 from outrider.wire import ReplicaFacts
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,10 @@ def _nothing() -> None:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One replica at one address. Owner of its channel, its state and its back-off; ``changed`` hears of its state."""
+    """One replica at one address. Owner of its channel, its state and its back-off; ``changed`` hears of its state.
+
+    ``leaving``: nobody names it any more. It gets no new sessions while there is another.
+    """
 
     address: str
     ask: Callable[[grpc.aio.Channel], Awaitable[ReplicaFacts]]
@@ -58,6 +61,7 @@ class Member:
     reason: str = "not asked yet"
     backoff_most_s: float = _BACKOFF_MOST_S
     changed: Callable[[], None] = _nothing
+    leaving: bool = False
     streams: set[Abandonable] = field(default_factory=set)
     _backoff_s: float = 0.0
     _not_before: float = 0.0
@@ -67,6 +71,11 @@ class Member:
         """Create the channel and begin to ask."""
         self.channel = grpc.aio.insecure_channel(self.address, options=CLIENT_OPTIONS)
         self._watching = asyncio.create_task(self._watch(), name=f"watch {self.address}")
+
+    @property
+    def staying(self) -> bool:
+        """Whether it is in use and named."""
+        return self.state is State.READY and not self.leaving
 
     @property
     def load(self) -> int:
@@ -110,14 +119,20 @@ class Member:
             await asyncio.sleep(_LOOK_S)
 
     async def handshake(self) -> None:
-        """Ask what it is, and use it when it fits. Streams to one that is in use and does not answer are given up."""
+        """Ask what it is, and use it when it fits.
+
+        Streams to one that does not answer in time are given up. One that cannot be reached may be draining: it refuses
+        what is new and ends what it has.
+        """
         assert self.channel is not None
         try:
             facts = await self.ask(self.channel)
         except Exception as error:  # whatever a peer answers, the monitor must live
             if not isinstance(error, OutriderError):
                 log.exception("the handshake with %s failed in a way nobody foresaw", self.address)
-            self._lose(str(error))
+            self._back_off(str(error))
+            if isinstance(error, DeadlineExceeded):
+                self._give_up(str(error))
             return
         mismatch = self.judge(facts)
         self.facts = facts
@@ -132,8 +147,7 @@ class Member:
             log.info("%s is ready: %s, %s", self.address, facts.model_id, facts.numerics.dtype)
             self._set(State.READY, "")
 
-    def _lose(self, reason: str) -> None:
-        self._back_off(reason)
+    def _give_up(self, reason: str) -> None:
         for stream in list(self.streams):
             stream.abandon(reason)
 
@@ -142,7 +156,6 @@ class Member:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        for stream in list(self.streams):
-            stream.abandon("the replica has left the pool")
+        self._give_up("the replica has left the pool")
         if self.channel is not None:
             await self.channel.close()

@@ -8,22 +8,13 @@ Thaler and Ravishankar 1998; bounded loads: Mirrokni et al., arXiv 1608.01350). 
 import asyncio
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from orchestrator.member import Member, State
-from outrider.config import ConfigError
 from outrider.wire import Numerics, ReplicaFacts
 
 _BOUND = 1.25
 """Most that a member may have of an equal share of the sessions before others are taken."""
-
-
-def parse_addresses(name: str, text: str) -> tuple[str, ...]:
-    """Addresses separated by commas. Raises ConfigError that names the setting."""
-    addresses = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
-    if "" in addresses or len(set(addresses)) < len(addresses):
-        raise ConfigError(f"{name}={text!r}: must be different addresses separated by commas")
-    return addresses
 
 
 def _weight(key: str, address: str) -> bytes:
@@ -68,15 +59,27 @@ class Pool:
         self._changed()
 
     async def set(self, addresses: Iterable[str]) -> None:
-        """Make these the members: new ones are opened, others closed, and the rest is left alone."""
+        """Make these the members: new ones are opened, and others leave. One that is in use stays as long: a registry
+        that forgets a replica, or everything, ends no session."""
         wanted = dict.fromkeys(addresses)
+        for address, member in self._members.items():
+            member.leaving = address not in wanted
         for address in [address for address in wanted if address not in self._members]:
             member = self._make(address)
             member.open()
             self.add(member)
-        gone = [self._members.pop(address) for address in list(self._members) if address not in wanted]
+        gone = [m for m in self._members.values() if m.leaving and m.state is not State.READY and not m.streams]
+        await self._remove(gone)
+
+    async def _remove(self, members: Sequence[Member]) -> None:
+        for member in members:
+            del self._members[member.address]
         self._changed()
-        await asyncio.gather(*(member.close() for member in gone))
+        await asyncio.gather(*(member.close() for member in members))
+
+    async def close(self) -> None:
+        """Close all members."""
+        await self._remove(list(self._members.values()))
 
     def _changed(self) -> None:
         if any(member.state is State.READY for member in self._members.values()):
@@ -90,6 +93,7 @@ class Pool:
         """A member in use for a session, or None. ``stay``: the address where it was, ``avoid``: where it was refused.
         Those whose numerics are ``like`` come first: they choose the same tokens to the bit."""
         fit = [m for m in self.members if m.state is State.READY and m.address not in avoid]
+        fit = [m for m in fit if not m.leaving] or fit
         same = [m for m in fit if like is None or (m.facts is not None and m.facts.numerics == like)]
         fit = same or fit
         if not fit:

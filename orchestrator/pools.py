@@ -20,11 +20,10 @@ _TARGET_BACKOFF_MOST_S = 0.5
 
 
 class Pools:
-    """Owner of both pools. ``drafting``: whether there are meant to be drafts at all."""
+    """Owner of both pools."""
 
-    def __init__(self, tokenizer: Tokenizer, drafting: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self.drafting = drafting
         self.targets = Pool(self._target)
         self.drafts = Pool(self._draft)
 
@@ -42,7 +41,9 @@ class Pools:
 
     def _judge_draft(self, facts: ReplicaFacts) -> str:
         target = self.targets.facts
-        return draft_mismatch(facts, target) if target else "no target is known yet"
+        if target is not None:
+            return draft_mismatch(facts, f"target {target.model_id}", target.vocab_size, target.tokenizer_fingerprint)
+        return draft_mismatch(facts, "the orchestrator", self._tokenizer.vocab_size, self._tokenizer.fingerprint)
 
     async def set(self, targets: Iterable[str], drafts: Iterable[str]) -> None:
         """Make these the members."""
@@ -51,7 +52,8 @@ class Pools:
 
     async def close(self) -> None:
         """Close all members."""
-        await self.set((), ())
+        await self.targets.close()
+        await self.drafts.close()
 
     async def release(self, session_id: str, tenant: str, target: str, draft: str) -> None:
         """Free a session's caches where it was last; a replica that is away has lost them anyway."""

@@ -83,6 +83,7 @@ def status(member: Member) -> pb.ReplicaStatus:
         reason=member.reason,
         info=facts_to_pb(member.facts) if member.facts else None,
         sessions=len(member.streams),
+        leaving=member.leaving,
     )
 
 

@@ -149,6 +149,12 @@ class ReplicaConfig:
     """Most calls served at once; further ones are refused with RESOURCE_EXHAUSTED."""
     drain_s: float = setting(20.0, least=0.0)
     """Seconds that running streams get to end after SIGTERM."""
+    registry: str = setting("")
+    """URL of a Redis (``redis://host:6379/0``) in which this replica announces itself; empty for none."""
+    advertise: str = setting("")
+    """Address that it announces. Empty takes OUTRIDER_LISTEN, where that names a host."""
+    lease_s: float = setting(5.0, least=0.5, most=300.0)
+    """Seconds after which an announcement that is not renewed is void."""
     trust_remote_code: bool = setting(False, engine="model")
     """Whether code that a model's repository ships may run."""
     synthetic_pass_ms: PassTimes = setting(  # noqa: RUF009 - a field like the others

@@ -16,7 +16,6 @@ from draft_service.service import NAME as DRAFT_NAME
 from draft_service.service import DraftService
 from orchestrator.config import OrchestratorConfig
 from orchestrator.member import Member, State
-from orchestrator.pool import parse_addresses
 from orchestrator.pools import Pools
 from orchestrator.service import NAME as ORCHESTRATOR_NAME
 from orchestrator.service import OrchestratorService
@@ -306,12 +305,12 @@ async def start_orchestrator(
     settings = defaults | settings
     config = OrchestratorConfig(target=target_address or target.address, draft=address, listen=LOCAL, **settings)
     tokenizer = Tokenizer.load(config.tokenizer)
-    pools = Pools(tokenizer, drafting=bool(config.draft))
+    pools = Pools(tokenizer)
     service = OrchestratorService(config, pools, tokenizer)
     server = Server(config.listen, [ORCHESTRATOR_NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()
-    await pools.set(parse_addresses("target", config.target), parse_addresses("draft", config.draft))
+    await pools.set(config.targets, config.drafts)
     channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CLIENT_OPTIONS)
     stack = Stack(target, draft, service, server, pools, tokenizer, channel, OrchestratorServiceStub(channel))
     await eventually(lambda: pools.targets.ready, "the target is ready")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from outrider.cli.ask_commands import chat, generate
-from outrider.cli.client import connect
+from outrider.cli.client import Info, connect
 from outrider.cli.command import DEFAULT_ADDRESS, Address, Json, run
 from outrider.cli.console import EXIT_FAILED, print_json, stderr, stdout
 from outrider.cli.doctor import local_findings, remote_findings
@@ -14,6 +14,7 @@ from outrider.cli.measure import measure
 from outrider.cli.models import prepare_default
 from outrider.cli.plan import print_plan
 from outrider.cli.plan_numbers import Given
+from outrider.cli.replicas import replica_rows, replica_table
 from outrider.cli.stack_commands import demo, health, up
 from outrider.home import models_folder
 
@@ -61,6 +62,23 @@ def prepare() -> None:
 
 
 app.command()(health)
+
+
+@app.command()
+def replicas(address: Address = DEFAULT_ADDRESS, as_json: Json = False) -> None:
+    """List the targets and drafts that an orchestrator knows. Exit code 1 when no target is ready."""
+
+    async def ask() -> Info:
+        async with connect(address) as client:
+            return await client.info()
+
+    rows = replica_rows(run(ask()))
+    if as_json:
+        print_json(rows)
+    else:
+        stdout.print(replica_table(rows))
+    if not any(row["role"] == "target" and row["state"] == "ready" for row in rows):
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command()

@@ -9,9 +9,11 @@ import uvloop
 
 from outrider import config as configuration
 from outrider import logs, telemetry
+from outrider.announcing import Announcer, advertised
 from outrider.config import ReplicaConfig
 from outrider.errors import OutriderError
 from outrider.inference.replica import Replica, load_replica
+from outrider.registry import Announcement, Registry
 from outrider.server import Server, wait_for_signal
 
 log = logging.getLogger(__name__)
@@ -19,7 +21,17 @@ Attach = Callable[[Replica, Any], None]
 """Adds the service of a loaded replica to a gRPC server."""
 
 
-async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attach: Attach) -> None:
+def _announcer(config: ReplicaConfig, role: str, replica: Replica, port: int) -> Announcer | None:
+    """None without a registry. Raises ConfigError."""
+    if not config.registry:
+        return None
+    facts = replica.facts
+    address = advertised(config.listen, port, config.advertise)
+    announcement = Announcement(role, address, facts.incarnation, facts.model_id, facts.kv_capacity_tokens)
+    return Announcer(Registry(config.registry, config.lease_s), announcement)
+
+
+async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name: str, attach: Attach) -> None:
     stopped = asyncio.create_task(wait_for_signal())
     loading = asyncio.create_task(load_replica(config, span_name))
     await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
@@ -30,9 +42,14 @@ async def _serve(config: ReplicaConfig, service_name: str, span_name: str, attac
     server = Server(config.listen, [service_name], config.max_streams, config.drain_s)
     attach(replica, server.grpc_server)
     await server.start()
+    announcer = _announcer(config, role, replica, server.port)
     await server.set_serving(True)
     log.info("%s serves on %s", service_name, config.listen)
+    if announcer is not None:
+        announcer.start()
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
+    if announcer is not None:
+        await announcer.stop()
     await server.drain()
     await replica.close()
 
@@ -49,7 +66,7 @@ def main(
     try:
         logs.start(role, environment)
         telemetry.start(role, environment)
-        uvloop.run(_serve(configuration.load(kind, environment), service_name, span_name, attach))
+        uvloop.run(_serve(configuration.load(kind, environment), role, service_name, span_name, attach))
     except (ValueError, OSError, OutriderError) as error:
         log.error("%s", error)
         return 2

@@ -235,15 +235,17 @@ class GetInfoResponse(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
-    __slots__ = ("address", "state", "reason", "info", "sessions")
+    __slots__ = ("address", "state", "reason", "info", "sessions", "leaving")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     INFO_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     address: str
     state: ReplicaState
     reason: str
     info: _common_pb2.ReplicaInfo
     sessions: int
-    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[ReplicaState, str]] = ..., reason: _Optional[str] = ..., info: _Optional[_Union[_common_pb2.ReplicaInfo, _Mapping]] = ..., sessions: _Optional[int] = ...) -> None: ...
+    leaving: bool
+    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[ReplicaState, str]] = ..., reason: _Optional[str] = ..., info: _Optional[_Union[_common_pb2.ReplicaInfo, _Mapping]] = ..., sessions: _Optional[int] = ..., leaving: bool = ...) -> None: ...

@@ -7,8 +7,10 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.assembly import Assembly
+from orchestrator.clients import draft_facts
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation
+from orchestrator.member import Member
 from orchestrator.pools import Pools
 from orchestrator.request import Turn, read_turn
 from orchestrator.session import Generation
@@ -27,7 +29,7 @@ OFF = pb.SPECULATION_MODE_OFF
 def assembly(tmp_path: Path) -> Assembly:
     tokenizer = Tokenizer.load(save(byte_level(), tmp_path))
     config = OrchestratorConfig(str(tmp_path), max_draft_tokens=6)
-    return Assembly(config, Pools(tokenizer, drafting=True), tokenizer, lambda: 3)
+    return Assembly(config, Pools(tokenizer), tokenizer, lambda: 3)
 
 
 def turn(**fields: Any) -> Turn:
@@ -78,10 +80,10 @@ def test_blocks_are_as_long_as_both_replicas_settings_and_the_request_allow(asse
     assert (limits.max_draft_tokens, limits.answers()) == (6, 3)
 
 
-@pytest.mark.parametrize("drafting", [False, True])
-def test_a_draft_is_expected_where_one_is_configured(assembly: Assembly, drafting: bool) -> None:
-    assembly.pools.drafting = drafting
-    assert made(assembly, turn()).limits.draft_expected is drafting
+def test_a_draft_is_expected_where_one_is_known(assembly: Assembly) -> None:
+    assert not made(assembly, turn()).limits.draft_expected
+    assembly.pools.drafts.add(Member("host:2", draft_facts, lambda facts: ""))
+    assert made(assembly, turn()).limits.draft_expected
 
 
 def test_prompts_of_a_tenant_that_begin_alike_go_to_one_replica(assembly: Assembly) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from orchestrator.config import OrchestratorConfig
+from orchestrator.config import OrchestratorConfig, parse_addresses
 from outrider.config import ConfigError, DraftConfig, ReplicaConfig, load, parse_bytes, setting
 
 MODEL = {"OUTRIDER_MODEL": "folder"}
@@ -138,3 +138,17 @@ def test_a_draft_has_every_setting_of_a_replica_and_its_vocabulary() -> None:
     assert (draft.draft_vocab, draft.threads) == ("ids.npy", 2)
     assert target == ReplicaConfig("folder", threads=2)
     assert load(DraftConfig, MODEL).draft_vocab == "auto"
+
+
+def test_addresses_are_separated_by_commas() -> None:
+    assert parse_addresses("X", "a:1, b:2") == ("a:1", "b:2")
+    assert parse_addresses("X", " ") == ()
+    for wrong in ("a:1,,b:2", "a:1,a:1", ","):
+        with pytest.raises(ConfigError, match="X="):
+            parse_addresses("X", wrong)
+
+
+def test_the_target_is_near_unless_a_registry_says_where() -> None:
+    assert OrchestratorConfig("t").targets == ("127.0.0.1:50052",)
+    assert OrchestratorConfig("t", registry="redis://host").targets == ()
+    assert OrchestratorConfig("t", registry="redis://host", target="a:1").targets == ("a:1",)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.member import Member, State
-from outrider.errors import Unavailable
+from outrider.errors import DeadlineExceeded, OutriderError, Unavailable
 from outrider.wire import LoadFacts, ReplicaFacts
 
 FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
@@ -18,7 +18,7 @@ class Replica:
 
     def __init__(self) -> None:
         self.facts = FACTS
-        self.error: Unavailable | None = None
+        self.error: OutriderError | None = None
         self.asked = 0
 
     async def ask(self, channel: Any) -> ReplicaFacts:
@@ -136,9 +136,12 @@ async def test_a_member_in_use_is_asked_every_second_and_its_streams_are_given_u
     assert made.due
     await made.handshake()
     assert (made.state, stream.reasons) == (State.READY, [])
-    replica.error = Unavailable("no answer")
+    replica.error = Unavailable("it drains, and ends what it has")
     await made.handshake()
-    assert (made.state, stream.reasons) == (State.UNAVAILABLE, ["no answer"])
+    assert (made.state, stream.reasons) == (State.UNAVAILABLE, [])
+    replica.error = DeadlineExceeded("no answer")
+    await made.handshake()
+    assert stream.reasons == ["no answer"]
 
 
 async def test_whoever_owns_it_hears_of_every_change() -> None:

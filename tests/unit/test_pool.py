@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.member import Member, State
-from orchestrator.pool import Pool, parse_addresses
-from outrider.config import ConfigError
+from orchestrator.pool import Pool
 from outrider.wire import Numerics, ReplicaFacts
 
 FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
@@ -114,7 +113,10 @@ async def test_it_is_ready_while_one_of_them_is() -> None:
     assert made.facts == FACTS, "what is away may come back"
 
 
-async def test_only_new_members_are_opened_and_only_those_that_go_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_that_nobody_names_any_more_stays_as_long_as_it_is_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A registry that was emptied ends no session, and new ones go elsewhere while there is an elsewhere."""
     opened: list[str] = []
     closed: list[str] = []
 
@@ -125,16 +127,23 @@ async def test_only_new_members_are_opened_and_only_those_that_go_are_closed(mon
     monkeypatch.setattr(Member, "close", close)
     made = Pool(member)
     await made.set(["a:1", "b:1"])
-    await made.set(["b:1", "c:1"])
-    assert (opened, closed) == (["a:1", "b:1", "c:1"], ["a:1"])
-    assert [m.address for m in made.members] == ["b:1", "c:1"]
+    assert made.choose("k", stay="a:1") is made.at("a:1")
+    await made.set(["b:1"])
+    assert (opened, closed, len(made.members)) == (["a:1", "b:1"], [], 2)
+    assert made.choose("k", stay="a:1") is made.at("b:1")
     await made.set([])
-    assert not made.ready
-
-
-def test_addresses_are_separated_by_commas() -> None:
-    assert parse_addresses("X", "a:1, b:2") == ("a:1", "b:2")
-    assert parse_addresses("X", " ") == ()
-    for wrong in ("a:1,,b:2", "a:1,a:1", ","):
-        with pytest.raises(ConfigError, match="X="):
-            parse_addresses("X", wrong)
+    assert made.choose("k", stay="a:1") is made.at("a:1"), "better than none"
+    await made.set(["a:1"])
+    assert made.choose("k", stay="a:1") is made.at("a:1"), "it is back"
+    leaving = made.at("b:1")
+    assert leaving is not None
+    stream = Stream()
+    leaving.streams.add(stream)
+    leaving.failed("it drains")
+    await made.set(["a:1"])
+    assert closed == [], "it ends what it has"
+    leaving.streams.discard(stream)
+    await made.set(["a:1"])
+    assert closed == ["b:1"]
+    await made.close()
+    assert (closed, made.members, made.ready) == (["b:1", "a:1"], (), False)

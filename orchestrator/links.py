@@ -203,12 +203,13 @@ class TargetLink:
                 return answer
 
     def _move_on(self) -> None:
-        """Leave a target that drains or is in trouble between two runs, where there is another one."""
+        """Leave a target that drains or is in trouble between two runs, where there is another one of its numerics:
+        one that drains ends what it has, so there is no need to cross yet."""
         member = self._member
         if member is None or self.coming or member.staying:
             return
         other = self._pool.choose(self._place.key, avoid={*self._full, member.address}, like=self._numerics)
-        if other is not None and not other.leaving:
+        if other is not None and other.staying and other.facts is not None and other.facts.numerics == self._numerics:
             self._place.address = other.address
             self.close()
 

@@ -287,3 +287,18 @@ async def test_a_draft_that_another_session_found_in_trouble_is_left() -> None:
     first.failed("somebody said so")
     await link.propose(1, CLAIM, 3, INVALID_SPAN)
     assert (place.address, len(first.streams), len(second.streams)) == ("host:2", 0, 1)
+
+
+@pytest.mark.parametrize(("facts", "place"), [(FACTS, "host:2"), (OTHER, "host:1")])
+async def test_a_target_that_drains_is_left_between_rounds_for_one_of_its_numerics(
+    facts: ReplicaFacts, place: str
+) -> None:
+    """Another one would change bits, and this one ends what it has."""
+    first, _ = await ready(verdict(verdict=judged(1)), "host:1")
+    second, _ = await ready(verdict(verdict=judged(1)), "host:2", facts)
+    where = Place(address="host:1")
+    link = TargetLink(pool_of(first, second), where, options(), patience_s=5.0)
+    await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    first.leaving = True
+    await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert (where.address, link.crossed) == (place, False)

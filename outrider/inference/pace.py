@@ -10,9 +10,10 @@ that comes so late. A running session waits for one such pass at most before its
 
 import statistics
 from collections import deque
+from collections.abc import Sequence
 
 STRETCH = 5.0
-UNNOTICED_S = 0.1
+UNNOTICED_S = 0.08
 LEAST_ROWS = 16
 _REMEMBERED = 15
 
@@ -21,6 +22,11 @@ def _line(one: tuple[float, float], other: tuple[float, float], rows: int) -> fl
     """Seconds of ``rows`` on the line through two (rows, seconds); more rows never take less time than ``one``."""
     slope = max(0.0, (other[1] - one[1]) / (other[0] - one[0]))
     return one[1] + slope * (rows - one[0])
+
+
+def _now(times: Sequence[float]) -> float:
+    """The median, or that of the last three passes where it is more: contexts grow while a prompt comes."""
+    return max(statistics.median(times), statistics.median(times[-3:]))
 
 
 class Pace:
@@ -34,9 +40,9 @@ class Pace:
         self._passes.setdefault(rows.bit_length(), deque(maxlen=_REMEMBERED)).append((rows, seconds))
 
     def _known(self) -> dict[int, tuple[float, float]]:
-        """Median rows and seconds of each size, the smallest first."""
+        """Median rows and usual seconds of each size, the smallest first."""
         columns = {size: tuple(zip(*passes)) for size, passes in sorted(self._passes.items())}
-        return {size: (statistics.median(rows), statistics.median(times)) for size, (rows, times) in columns.items()}
+        return {size: (statistics.median(rows), _now(times)) for size, (rows, times) in columns.items()}
 
     def estimate(self, rows: int) -> float | None:
         """Seconds of a pass, on the line through the nearest measured sizes; None when nothing was measured."""

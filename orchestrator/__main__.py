@@ -36,8 +36,8 @@ async def _mirror_health(server: Server, pools: Pools) -> None:
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
     tokenizer = Tokenizer.load(config.tokenizer)
-    pools = Pools(tokenizer)
-    registry = Registry(config.registry, config.lease_s) if config.registry else None
+    pools = Pools(tokenizer, config.lease_s)
+    registry = Registry(config.registry) if config.registry else None
     membership = Membership(pools, config.targets, config.drafts, registry)
     service = OrchestratorService(config, pools, tokenizer)
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s)
@@ -46,7 +46,7 @@ async def _serve(config: OrchestratorConfig) -> None:
     await membership.refresh()
     work = (_mirror_health(server, pools), service.sweep(), membership.follow())
     background = [asyncio.create_task(each) for each in work]
-    log.info("%s listens on %s; target %s, draft %s", NAME, config.listen, config.target, config.draft or "none")
+    log.info("%s listens on %s; targets %s; drafts %s", NAME, config.listen, *membership.named)
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
     for task in background:
         task.cancel()

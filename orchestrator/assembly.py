@@ -12,15 +12,16 @@ from opentelemetry.trace import Span
 from orchestrator.answer import Answer, Ending
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation
+from orchestrator.draft_link import DraftLink
 from orchestrator.drafting import Drafting
 from orchestrator.estimates import PoolEstimates
-from orchestrator.links import DraftLink, TargetLink
 from orchestrator.pools import Pools
 from orchestrator.prompting import prompt_tokens
 from orchestrator.request import Turn
 from orchestrator.round_stream import StreamOptions
 from orchestrator.session import Generation, Limits
 from orchestrator.speculation import Controller, Mode
+from orchestrator.target_link import TargetLink
 from outrider.errors import InvalidArgument
 from outrider.tokenizer import Tokenizer
 from outrider.wire import ReplicaFacts
@@ -102,7 +103,8 @@ class Assembly:
         key = _key(conversation)
         for place in (conversation.draft_place, conversation.target_place):
             place.key = key
-        target = TargetLink(pools.targets, conversation.target_place, judging, config.target_patience_s)
+        patience_s, model = config.target_patience_s, facts.model_id
+        target = TargetLink(pools.targets, conversation.target_place, judging, patience_s, model)
         return DraftLink(pools.drafts, conversation.draft_place, asking, facts.vocab_size), target
 
     def _limits(self, turn: Turn, facts: ReplicaFacts) -> Limits:

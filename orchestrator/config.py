@@ -1,17 +1,19 @@
 """Settings of the orchestrator. It does not read the environment; ``__main__`` does."""
 
+import re
 from dataclasses import dataclass
 
 from outrider.config import ConfigError, setting
 
 DEFAULT_TARGET = "127.0.0.1:50052"
+_ADDRESS = re.compile(r"unix:.+|.+:\d+")
 
 
 def parse_addresses(name: str, text: str) -> tuple[str, ...]:
     """Addresses separated by commas. Raises ConfigError that names the setting."""
     addresses = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
-    if "" in addresses or len(set(addresses)) < len(addresses):
-        raise ConfigError(f"{name}={text!r}: must be different addresses separated by commas")
+    if len(set(addresses)) < len(addresses) or not all(_ADDRESS.fullmatch(address) for address in addresses):
+        raise ConfigError(f"{name}={text!r}: must be different addresses host:port separated by commas")
     return addresses
 
 
@@ -30,7 +32,7 @@ class OrchestratorConfig:
     registry: str = setting("")
     """URL of a Redis (``redis://host:6379/0``) in which replicas announce themselves; empty for none."""
     lease_s: float = setting(5.0, least=0.5, most=300.0)
-    """Seconds after which a replica that no longer announces itself gets no new sessions."""
+    """Seconds that a replica in use which nobody names any more is still treated like the others."""
     listen: str = setting("127.0.0.1:50051")
     """Address to serve on."""
     max_draft_tokens: int = setting(16, least=1, most=64)

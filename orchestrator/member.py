@@ -6,6 +6,7 @@ that a replica that hangs is known before a round waits for it. It does not know
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Protocol
 import grpc
 
 from outrider.channel import CLIENT_OPTIONS
-from outrider.errors import DeadlineExceeded, OutriderError
+from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted
 from outrider.wire import ReplicaFacts
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def _nothing() -> None:
 class Member:
     """One replica at one address. Owner of its channel, its state and its back-off; ``changed`` hears of its state.
 
-    ``leaving``: nobody names it any more. It gets no new sessions while there is another.
+    When nobody has named it for ``grace_s`` it is leaving: it gets no new sessions while there is another.
     """
 
     address: str
@@ -61,7 +62,8 @@ class Member:
     reason: str = "not asked yet"
     backoff_most_s: float = _BACKOFF_MOST_S
     changed: Callable[[], None] = _nothing
-    leaving: bool = False
+    grace_s: float = 0.0
+    unnamed_since: float = math.inf
     streams: set[Abandonable] = field(default_factory=set)
     _backoff_s: float = 0.0
     _not_before: float = 0.0
@@ -71,6 +73,20 @@ class Member:
         """Create the channel and begin to ask."""
         self.channel = grpc.aio.insecure_channel(self.address, options=CLIENT_OPTIONS)
         self._watching = asyncio.create_task(self._watch(), name=f"watch {self.address}")
+
+    def name(self, named: bool) -> None:
+        """Whether somebody names it now."""
+        self.unnamed_since = math.inf if named else min(self.unnamed_since, time.monotonic())
+
+    @property
+    def leaving(self) -> bool:
+        """Whether nobody has named it for long. A registry that was emptied is full again sooner."""
+        return time.monotonic() - self.unnamed_since >= self.grace_s
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is neither named nor used."""
+        return self.unnamed_since < math.inf and self.state is not State.READY and not self.streams
 
     @property
     def staying(self) -> bool:
@@ -119,22 +135,29 @@ class Member:
             await asyncio.sleep(_LOOK_S)
 
     async def handshake(self) -> None:
-        """Ask what it is, and use it when it fits.
-
-        Streams to one that does not answer in time are given up. One that cannot be reached may be draining: it refuses
-        what is new and ends what it has.
-        """
+        """Ask what it is, and use it when it fits."""
         assert self.channel is not None
         try:
             facts = await self.ask(self.channel)
-        except Exception as error:  # whatever a peer answers, the monitor must live
-            if not isinstance(error, OutriderError):
-                log.exception("the handshake with %s failed in a way nobody foresaw", self.address)
-            self._back_off(str(error))
-            if isinstance(error, DeadlineExceeded):
-                self._give_up(str(error))
+            mismatch = self.judge(facts)
+        except Exception as error:  # whatever a peer answers, the watch must live
+            self._no_answer(error)
+        else:
+            self._answered(facts, mismatch)
+
+    def _no_answer(self, error: Exception) -> None:
+        """Streams to one that does not answer in time are given up. One that cannot be reached may be draining: it
+        refuses what is new and ends what it has. One that is full to the last call is well."""
+        if self.state is State.READY and isinstance(error, ResourceExhausted):
+            self._not_before = time.monotonic() + _CHECK_S
             return
-        mismatch = self.judge(facts)
+        if not isinstance(error, OutriderError):
+            log.error("the handshake with %s failed in a way nobody foresaw", self.address, exc_info=error)
+        self._back_off(str(error))
+        if isinstance(error, DeadlineExceeded):
+            self._give_up(str(error))
+
+    def _answered(self, facts: ReplicaFacts, mismatch: str) -> None:
         self.facts = facts
         if mismatch:
             if self.state is not State.REFUSED:

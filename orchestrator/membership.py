@@ -9,6 +9,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from orchestrator.pools import Pools
 from outrider.errors import OutriderError, Unavailable
@@ -44,9 +45,10 @@ class _Known:
     async def refresh(self) -> None:
         try:
             self.addresses = tuple(await self.ask())
-        except OutriderError as error:
+        except Exception as error:  # whatever is wrong with one source, the others count
             if not self.away:
-                log.warning("%s: %s; the last known replicas stay in use", self.name, error)
+                foreseen = isinstance(error, OutriderError)
+                log.warning("%s: %s; the last known replicas stay in use", self.name, error, exc_info=not foreseen)
             self.away = True
             return
         if self.away:
@@ -93,6 +95,13 @@ class Membership:
         self._targets = _sources("target", targets, registry)
         self._drafts = _sources("draft", drafts, registry)
 
+    @property
+    def named(self) -> tuple[str, str]:
+        """Where targets and drafts are said to be now, in words."""
+        pairs = ((source.addresses for source in sources) for sources in (self._targets, self._drafts))
+        targets, drafts = (", ".join(chain.from_iterable(each)) or "none" for each in pairs)
+        return targets, drafts
+
     async def refresh(self) -> None:
         """Ask every source once."""
         await asyncio.gather(*(source.refresh() for source in (*self._targets, *self._drafts)))
@@ -105,10 +114,7 @@ class Membership:
         """Refresh for ever."""
         while True:
             await asyncio.sleep(EVERY_S)
-            try:
-                await self.refresh()
-            except Exception:  # whatever it is, the last known pools stay in use
-                log.exception("the pools could not be refreshed")
+            await self.refresh()
 
     async def close(self) -> None:
         """Close the registry's connections."""

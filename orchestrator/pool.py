@@ -33,7 +33,7 @@ class Pool:
     @property
     def members(self) -> tuple[Member, ...]:
         """All of them, by address."""
-        return tuple(self._members[address] for address in sorted(self._members))
+        return tuple(self._members.values())
 
     @property
     def ready(self) -> bool:
@@ -50,12 +50,14 @@ class Pool:
     @property
     def reason(self) -> str:
         """Why none can be used, in words."""
-        return "; ".join(f"{m.address} is away: {m.reason}" for m in self.members) or "there is none"
+        away = (f"{m.address} is away: {m.reason}" for m in self.members if m.state is not State.READY)
+        return "; ".join(away) or "there is none"
 
     def add(self, member: Member) -> None:
         """Take a member in; its owner has opened it."""
         member.changed = self._changed
         self._members[member.address] = member
+        self._members = dict(sorted(self._members.items()))
         self._changed()
 
     async def set(self, addresses: Iterable[str]) -> None:
@@ -63,13 +65,12 @@ class Pool:
         that forgets a replica, or everything, ends no session."""
         wanted = dict.fromkeys(addresses)
         for address, member in self._members.items():
-            member.leaving = address not in wanted
+            member.name(address in wanted)
         for address in [address for address in wanted if address not in self._members]:
             member = self._make(address)
             member.open()
             self.add(member)
-        gone = [m for m in self._members.values() if m.leaving and m.state is not State.READY and not m.streams]
-        await self._remove(gone)
+        await self._remove([member for member in self.members if member.gone])
 
     async def _remove(self, members: Sequence[Member]) -> None:
         for member in members:
@@ -79,31 +80,42 @@ class Pool:
 
     async def close(self) -> None:
         """Close all members."""
-        await self._remove(list(self._members.values()))
+        await self._remove(self.members)
 
     def _changed(self) -> None:
-        if any(member.state is State.READY for member in self._members.values()):
+        if self.has():
             self._ready.set()
         else:
             self._ready.clear()
 
+    def has(self, avoid: Collection[str] = ()) -> bool:
+        """Whether one is in use whose address is none of these."""
+        return any(m.state is State.READY and m.address not in avoid for m in self._members.values())
+
     def choose(
-        self, key: str, stay: str = "", avoid: Collection[str] = (), like: Numerics | None = None
+        self,
+        key: str,
+        stay: str = "",
+        avoid: Collection[str] = (),
+        model: str | None = None,
+        like: Numerics | None = None,
     ) -> Member | None:
-        """A member in use for a session, or None. ``stay``: the address where it was, ``avoid``: where it was refused.
-        Those whose numerics are ``like`` come first: they choose the same tokens to the bit."""
+        """A member in use for a session, or None. ``stay``: the address where it was; ``avoid``: where it was refused;
+        ``model``: the only one that will do. Those whose numerics are ``like`` come first: they choose the same tokens
+        to the bit."""
         fit = [m for m in self.members if m.state is State.READY and m.address not in avoid]
+        fit = [m for m in fit if model is None or (m.facts is not None and m.facts.model_id == model)]
         fit = [m for m in fit if not m.leaving] or fit
-        same = [m for m in fit if like is None or (m.facts is not None and m.facts.numerics == like)]
-        fit = same or fit
+        fit = [m for m in fit if like is None or (m.facts is not None and m.facts.numerics == like)] or fit
         if not fit:
             return None
-        for member in fit:
-            if member.address == stay:
-                return member
+        return next((member for member in fit if member.address == stay), None) or self._share(key, fit)
+
+    @staticmethod
+    def _share(key: str, fit: Sequence[Member]) -> Member:
+        """The first by weight that has not much more than its share."""
         most = math.ceil(_BOUND * (sum(member.load for member in fit) + 1) / len(fit))
-        fit.sort(key=lambda member: _weight(key, member.address))
-        return next((member for member in fit if member.load < most), fit[0])
+        return min((m for m in fit if m.load < most), key=lambda member: _weight(key, member.address))
 
     async def wait(self) -> None:
         """Return when one can be used."""

@@ -22,16 +22,19 @@ _TARGET_BACKOFF_MOST_S = 0.5
 class Pools:
     """Owner of both pools."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, grace_s: float) -> None:
+        """``grace_s``: as in ``Member``."""
         self._tokenizer = tokenizer
+        self._grace_s = grace_s
         self.targets = Pool(self._target)
         self.drafts = Pool(self._draft)
 
     def _target(self, address: str) -> Member:
-        return Member(address, target_facts, self._judge_target, backoff_most_s=_TARGET_BACKOFF_MOST_S)
+        most = _TARGET_BACKOFF_MOST_S
+        return Member(address, target_facts, self._judge_target, backoff_most_s=most, grace_s=self._grace_s)
 
     def _draft(self, address: str) -> Member:
-        return Member(address, draft_facts, self._judge_draft)
+        return Member(address, draft_facts, self._judge_draft, grace_s=self._grace_s)
 
     def _judge_target(self, facts: ReplicaFacts) -> str:
         models = {m.facts.model_id for m in self.targets.members if m.state is State.READY and m.facts is not None}

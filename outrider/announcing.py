@@ -25,9 +25,10 @@ def advertised(listen: str, port: int, advertise: str) -> str:
 class Announcer:
     """Owner of one replica's lease."""
 
-    def __init__(self, registry: Registry, replica: Announcement) -> None:
+    def __init__(self, registry: Registry, replica: Announcement, lease_s: float) -> None:
         self._registry = registry
         self._replica = replica
+        self._lease_s = lease_s
         self._away = False
         self._task: asyncio.Task[None] | None = None
 
@@ -38,11 +39,11 @@ class Announcer:
     async def _keep(self) -> None:
         while True:
             await self._announce()
-            await asyncio.sleep(self._registry.lease_s / 3)
+            await asyncio.sleep(self._lease_s / 3)
 
     async def _announce(self) -> None:
         try:
-            await self._registry.announce(self._replica)
+            await self._registry.announce(self._replica, self._lease_s)
         except OutriderError as error:
             if not self._away:
                 log.warning("%s; sessions that know this replica go on, new orchestrators do not find it", error)

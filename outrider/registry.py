@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from outrider.errors import Unavailable
 
 log = logging.getLogger(__name__)
 _TIMEOUT_S = 1.0
-_TROUBLE = (RedisError, OSError, TimeoutError)
+_TROUBLE = (RedisError, OSError, TimeoutError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,10 @@ class Announcement:
 
 def parse_announcement(text: str) -> Announcement:
     """An announcement from its JSON. Raises ValueError for anything else."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("brackets in brackets without end") from None
     kinds = {field.name: field.type for field in dataclasses.fields(Announcement)}
     if not isinstance(found, dict) or {name: type(value) for name, value in found.items()} != kinds:
         raise ValueError("not an announcement")
@@ -48,14 +53,18 @@ def parse_announcement(text: str) -> Announcement:
 
 
 class Registry:
-    """A client of the registry. Every method raises Unavailable when Redis does not answer within a second."""
+    """A client of the registry. Every method raises Unavailable when Redis does not answer: each question waits for
+    _TIMEOUT_S at most, and is not asked again, because whoever asks does so anyway."""
 
-    def __init__(self, url: str, lease_s: float, prefix: str = "outrider") -> None:
+    def __init__(self, url: str, prefix: str = "outrider") -> None:
         """Raises ValueError for a URL that is none of Redis. It connects when it is first used."""
-        self.lease_s = lease_s
         self._prefix = prefix
         self._redis: Any = Redis.from_url(
-            url, decode_responses=True, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S
+            url,
+            decode_responses=True,
+            socket_timeout=_TIMEOUT_S,
+            socket_connect_timeout=_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
         )
 
     def _key(self, role: str, address: str) -> str:
@@ -64,11 +73,11 @@ class Registry:
     def _index(self, role: str) -> str:
         return f"{self._prefix}:replicas:{role}"
 
-    async def announce(self, replica: Announcement) -> None:
-        """Say that a replica serves, for the length of the lease."""
+    async def announce(self, replica: Announcement, lease_s: float) -> None:
+        """Say that a replica serves, for the length of a lease."""
         text = json.dumps(dataclasses.asdict(replica))
         pipe = self._redis.pipeline(transaction=True)
-        pipe.set(self._key(replica.role, replica.address), text, px=int(self.lease_s * 1000))
+        pipe.set(self._key(replica.role, replica.address), text, px=int(lease_s * 1000))
         pipe.sadd(self._index(replica.role), replica.address)
         await self._asked(pipe.execute())
 

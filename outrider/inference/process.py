@@ -28,7 +28,7 @@ def _announcer(config: ReplicaConfig, role: str, replica: Replica, port: int) ->
     facts = replica.facts
     address = advertised(config.listen, port, config.advertise)
     announcement = Announcement(role, address, facts.incarnation, facts.model_id, facts.kv_capacity_tokens)
-    return Announcer(Registry(config.registry, config.lease_s), announcement)
+    return Announcer(Registry(config.registry), announcement, config.lease_s)
 
 
 async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name: str, attach: Attach) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -15,7 +16,7 @@ from outrider.v1.orchestrator_pb2_grpc import OrchestratorServiceStub
 from tests.integration.processes import READY_S, Service, free_address, running, serves
 from tests.redis_server import RedisServer, redis_server
 from tests.stack import make_request
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 
 TOKENS = 150
 LEASE = {"OUTRIDER_LEASE_S": "1.5"}
@@ -46,27 +47,21 @@ class System:
     async def ready(self, role: str, services: Sequence[Service]) -> None:
         """Wait until just these are in use."""
         wanted = {service.address for service in services}
-        seen: set[str] = set()
 
-        async def look() -> None:
-            nonlocal seen
-            while seen != wanted:
-                known = await self.known(role)
-                seen = {address for address, state in known.items() if state == "REPLICA_STATE_READY"}
-                await asyncio.sleep(0.05)
+        async def just_these() -> bool:
+            known = await self.known(role)
+            return {address for address, state in known.items() if state == "REPLICA_STATE_READY"} == wanted
 
-        looking = asyncio.create_task(look())
-        try:
-            await eventually(looking.done, f"{role}s in use are {wanted}", READY_S)
-        finally:
-            looking.cancel()
+        await until(just_these, f"{role}s in use are {wanted}", READY_S)
 
-    async def answer(self, seed: int, k: int | None = 4) -> list[int]:
-        """The ids of a whole answer."""
+    async def answer(self, seed: int, k: int | None = 4, under_way: Callable[[], object] = lambda: None) -> list[int]:
+        """The ids of a whole answer; ``under_way`` hears when there are TOKENS // 3."""
         request = make_request([1 + seed, 2, 3], k, max_new_tokens=TOKENS, temperature=0.8, seed=seed)
         ids: list[int] = []
         async for event in self.stub.Generate(request, timeout=60):
             ids.extend(event.delta.token_ids)
+            if len(ids) >= TOKENS // 3:
+                under_way()
         assert len(ids) == TOKENS
         return ids
 
@@ -92,21 +87,24 @@ async def test_replicas_are_found_lost_stopped_and_replaced_and_no_token_changes
         await made.ready("draft", [draft])
         alone = {seed: await made.answer(seed, 0) for seed in range(4)}
 
-        async def same() -> None:
-            got = await asyncio.gather(*(made.answer(seed) for seed in alone))
+        async def same(begun: set[int]) -> None:
+            """``begun`` gets the answers that are in their middle."""
+            got = await asyncio.gather(*(made.answer(seed, under_way=partial(begun.add, seed)) for seed in alone))
             assert dict(enumerate(got)) == alone
 
         async def during(event: Any) -> None:
             """Something happens in the middle of four answers."""
-            asking = asyncio.create_task(same())
-            await asyncio.sleep(0.2)
+            begun: set[int] = set()
+            asking = asyncio.create_task(same(begun))
+            await eventually(lambda: begun == set(alone), "all answers are in their middle")
+            assert not asking.done()
             await event()
             await asking
 
         second, other_draft = await asyncio.gather(made.start("target_service"), made.start("draft_service"))
         await made.ready("target", [first, second])
         await made.ready("draft", [draft, other_draft])
-        await same()
+        await same(set())
 
         async def kill() -> None:
             first.process.kill()
@@ -129,10 +127,10 @@ async def test_replicas_are_found_lost_stopped_and_replaced_and_no_token_changes
         await made.ready("target", [second, third])
 
         async def freeze() -> None:
-            made.redis.freeze()
+            await made.redis.freeze()
 
         await during(freeze)
-        await same()
+        await same(set())
         made.redis.thaw()
 
         async def forget() -> None:
@@ -148,4 +146,4 @@ async def test_replicas_are_found_lost_stopped_and_replaced_and_no_token_changes
         code, log = await third.ended()
         assert code == 0, log
         await made.ready("target", [second])
-        await same()
+        await same(set())

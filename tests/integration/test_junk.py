@@ -8,7 +8,8 @@ import grpc
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from orchestrator.clients import DraftStream, draft_facts
+from orchestrator.clients import draft_facts
+from orchestrator.draft_stream import DraftStream
 from orchestrator.member import Member, State
 from outrider.errors import OutriderError, ProtocolViolation
 from tests.unit.test_clients import CLAIM, FACTS, options

@@ -28,6 +28,8 @@ MAY_USE_MESSAGES = (
     "target_service.__main__",
     "orchestrator.service",
     "orchestrator.clients",
+    "orchestrator.draft_stream",
+    "orchestrator.target_stream",
     "orchestrator.request",
     "orchestrator.replies",
     "orchestrator.__main__",
@@ -37,7 +39,9 @@ MAY_USE_GRPC = (
     "outrider.status",
     "outrider.cli",
     "orchestrator.clients",
-    "orchestrator.round_stream",  # the transport under orchestrator.clients
+    "orchestrator.draft_stream",
+    "orchestrator.target_stream",
+    "orchestrator.round_stream",  # the transport under them
     "orchestrator.member",
 )
 MAY_READ_ENVIRONMENT = (*(f"{service}.__main__" for service in SERVICES), "outrider.cli")

@@ -29,7 +29,7 @@ OFF = pb.SPECULATION_MODE_OFF
 def assembly(tmp_path: Path) -> Assembly:
     tokenizer = Tokenizer.load(save(byte_level(), tmp_path))
     config = OrchestratorConfig(str(tmp_path), max_draft_tokens=6)
-    return Assembly(config, Pools(tokenizer), tokenizer, lambda: 3)
+    return Assembly(config, Pools(tokenizer, 0.0), tokenizer, lambda: 3)
 
 
 def turn(**fields: Any) -> Turn:

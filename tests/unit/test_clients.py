@@ -9,9 +9,11 @@ import grpc
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from orchestrator.clients import DraftStream, TargetStream, draft_facts, release_target, target_facts
+from orchestrator.clients import draft_facts, release_target, target_facts
+from orchestrator.draft_stream import DraftStream
 from orchestrator.peers import Proposal, Verdict
 from orchestrator.round_stream import StreamOptions
+from orchestrator.target_stream import TargetStream
 from outrider import wire
 from outrider.errors import InvalidArgument, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.sampling import SamplingParams

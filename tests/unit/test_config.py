@@ -143,7 +143,7 @@ def test_a_draft_has_every_setting_of_a_replica_and_its_vocabulary() -> None:
 def test_addresses_are_separated_by_commas() -> None:
     assert parse_addresses("X", "a:1, b:2") == ("a:1", "b:2")
     assert parse_addresses("X", " ") == ()
-    for wrong in ("a:1,,b:2", "a:1,a:1", ","):
+    for wrong in ("a:1,,b:2", "a:1,a:1", ",", "a", "dns:///a", ":1", "a:b"):
         with pytest.raises(ConfigError, match="X="):
             parse_addresses("X", wrong)
 

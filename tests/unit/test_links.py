@@ -8,11 +8,12 @@ import grpc
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from orchestrator.links import DraftLink, TargetLink
+from orchestrator.draft_link import DraftLink
 from orchestrator.member import Member, State
 from orchestrator.peers import Proposal, Verdict
 from orchestrator.place import Place
 from orchestrator.pool import Pool
+from orchestrator.target_link import TargetLink
 from outrider.errors import (
     DeadlineExceeded,
     InvalidArgument,
@@ -116,7 +117,7 @@ async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) 
     answers = [lambda request: bare(code, "broke"), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
     waiting = asyncio.create_task(
-        TargetLink(pool_of(member), Place(), options(), 5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     )
     await eventually(lambda: member.state is not State.READY, "the link has noticed")
     await member.handshake()
@@ -147,7 +148,7 @@ async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() 
 async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
     answers = [raising(Unavailable("gone")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    link = TargetLink(pool_of(member), Place(), options(), patience_s=5.0)
+    link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
     waiting = asyncio.create_task(link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
     await eventually(lambda: member.state is not State.READY, "the link has noticed")
     assert not waiting.done()
@@ -159,7 +160,7 @@ async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
 
 async def test_patience_ends_with_the_reason_and_a_delay() -> None:
     member, _ = await ready(raising(Unavailable("gone")))
-    link = TargetLink(pool_of(member), Place(), options(), patience_s=0.02)
+    link = TargetLink(pool_of(member), Place(), options(), 0.02, FACTS.model_id)
     with pytest.raises(Unavailable, match="gone") as caught:
         await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert caught.value.retry_after_s == 1.0
@@ -169,7 +170,8 @@ async def test_patience_ends_with_the_reason_and_a_delay() -> None:
 async def test_an_error_of_the_request_itself_is_not_retried() -> None:
     member, channel = await ready(raising(NonFiniteLogits("position 7")))
     with pytest.raises(NonFiniteLogits):
-        await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+        await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert len(channel.call.sent) == 1
     assert member.state is State.READY
 
@@ -177,13 +179,14 @@ async def test_an_error_of_the_request_itself_is_not_retried() -> None:
 async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_the_client() -> None:
     member, _ = await ready(verdict(verdict=target_pb2.Verdict(num_accepted=0, next_token=VOCAB, cached_len=5)))
     with pytest.raises(ProtocolViolation):
-        await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+        await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
 async def test_closing_a_link_that_never_opened_is_nothing() -> None:
     member, _ = await ready(proposal(block=block(1)))
     DraftLink(pool_of(member), Place(), options(), VOCAB).close()
-    TargetLink(pool_of(member), Place(), options(), 1.0).close()
+    TargetLink(pool_of(member), Place(), options(), 1.0, FACTS.model_id).close()
 
 
 async def test_an_id_beyond_the_targets_vocabulary_is_junk_whatever_the_draft_says_of_itself() -> None:
@@ -197,7 +200,7 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
     member, _ = await ready(proposal())
     member.failed("gone")
     before = member._not_before
-    link = TargetLink(pool_of(member), Place(), options(), patience_s=0.01)
+    link = TargetLink(pool_of(member), Place(), options(), 0.01, FACTS.model_id)
     for _ in range(5):
         with pytest.raises(Unavailable, match="is away: gone"):
             await link.verify(0, CLAIM, (), 0, INVALID_SPAN)
@@ -207,19 +210,19 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
 async def test_a_target_without_room_refuses_a_new_answer_with_its_delay() -> None:
     member, channel = await ready(raising(ResourceExhausted("full", retry_after_s=3.0)))
     with pytest.raises(ResourceExhausted, match="full") as caught:
-        await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+        await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (caught.value.retry_after_s, len(channel.call.sent), member.state) == (3.0, 1, State.READY)
 
 
 async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("orchestrator.links._NO_ROOM_S", 0.0)
+    monkeypatch.setattr("orchestrator.target_link._NO_ROOM_S", 0.0)
     answers = [raising(ResourceExhausted("full")), raising(ResourceExhausted("full")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    answer = await TargetLink(pool_of(member), Place(), options(), patience_s=5.0).verify(
-        7, CLAIM, BLOCK, 0, INVALID_SPAN
-    )
+    link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+    answer = await link.verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert isinstance(answer, Verdict)
     assert (len(channel.call.sent), member.state) == (3, State.READY)
 
@@ -227,7 +230,8 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
 async def test_patience_with_a_target_that_never_has_room_ends() -> None:
     member, _ = await ready(raising(ResourceExhausted("full")))
     with pytest.raises(ResourceExhausted):
-        await TargetLink(pool_of(member), Place(), options(), patience_s=0.0).verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
+        link = TargetLink(pool_of(member), Place(), options(), 0.0, FACTS.model_id)
+        await link.verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
 OTHER = dataclasses.replace(FACTS, numerics=Numerics(dtype="another"))
@@ -243,7 +247,7 @@ async def test_another_target_goes_on_at_once(answer: Answer) -> None:
     bad, _ = await ready(answer, "host:1")
     good, channel = await ready(verdict(verdict=judged(1)), "host:2")
     place = Place(address="host:1")
-    link = TargetLink(pool_of(bad, good), place, options(), patience_s=5.0)
+    link = TargetLink(pool_of(bad, good), place, options(), 5.0, FACTS.model_id)
     for number in (0, 1):
         assert isinstance(await link.verify(number, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
     assert (place.address, link.crossed, len(channel.call.sent)) == ("host:2", False, 2)
@@ -257,7 +261,7 @@ async def test_an_answer_goes_on_where_the_bits_are_the_same_if_it_can() -> None
     first, _ = await ready(lambda request: answers.pop(0)(request), "host:1")
     others = [(await ready(verdict(verdict=judged(1)), f"host:{n}", facts))[0] for n, facts in ((2, OTHER), (3, FACTS))]
     place = Place(address="host:1")
-    link = TargetLink(pool_of(first, *others), place, options(), patience_s=5.0)
+    link = TargetLink(pool_of(first, *others), place, options(), 5.0, FACTS.model_id)
     for number in (0, 1):
         await link.verify(number, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (place.address, link.crossed) == ("host:3", False)
@@ -297,8 +301,33 @@ async def test_a_target_that_drains_is_left_between_rounds_for_one_of_its_numeri
     first, _ = await ready(verdict(verdict=judged(1)), "host:1")
     second, _ = await ready(verdict(verdict=judged(1)), "host:2", facts)
     where = Place(address="host:1")
-    link = TargetLink(pool_of(first, second), where, options(), patience_s=5.0)
+    link = TargetLink(pool_of(first, second), where, options(), 5.0, FACTS.model_id)
     await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
-    first.leaving = True
+    first.unnamed_since = 0.0
     await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (where.address, link.crossed) == (place, False)
+
+
+async def test_a_running_answer_waits_for_its_own_model() -> None:
+    """Another one would go on with other tokens."""
+    first, _ = await ready(verdict(verdict=judged(1)), "host:1")
+    other, channel = await ready(verdict(verdict=judged(1)), "host:2", dataclasses.replace(FACTS, model_id="another"))
+    link = TargetLink(pool_of(first, other), Place(address="host:1"), options(), 0.05, FACTS.model_id)
+    await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    first.failed("gone")
+    link.close()
+    with pytest.raises(Unavailable, match="no target for m: host:1 is away: gone"):
+        await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert channel.call.sent == []
+
+
+async def test_patience_that_one_target_has_used_up_does_not_keep_a_round_from_the_others() -> None:
+    """And each is asked once: those that hang as well end the round."""
+    hung = [(await ready(raising(Unavailable("silence")), f"host:{n}"))[0] for n in (1, 2)]
+    good, _ = await ready(verdict(verdict=judged(1)), "host:3")
+    link = TargetLink(pool_of(*hung, good), Place(address="host:1"), options(), 0.0, FACTS.model_id)
+    assert isinstance(await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
+    again = TargetLink(pool_of(hung[0]), Place(), options(), 0.0, FACTS.model_id)
+    await hung[0].handshake()
+    with pytest.raises(Unavailable, match="silence"):
+        await again.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.member import Member, State
-from outrider.errors import DeadlineExceeded, OutriderError, Unavailable
+from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted, Unavailable
 from outrider.wire import LoadFacts, ReplicaFacts
 
 FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
@@ -162,3 +162,38 @@ async def test_its_load_is_the_sessions_here_or_the_rounds_everywhere() -> None:
     replica.facts = dataclasses.replace(FACTS, load=LoadFacts(9, 5, 0, 0, 0))
     await made.handshake()
     assert made.load == 5
+
+
+async def test_one_that_nobody_names_is_leaving_after_its_grace(clock: Clock) -> None:
+    """A registry that was emptied is full again before that."""
+    made = Member("host:1", Replica().ask, lambda facts: "", grace_s=5.0, state=State.READY)
+    made.name(False)
+    clock.now += 4.0
+    made.name(False)
+    assert (made.leaving, made.staying) == (False, True)
+    clock.now += 1.0
+    assert (made.leaving, made.staying, made.gone) == (True, False, False)
+    made.name(True)
+    assert made.staying
+    made.name(False)
+    made.failed("it went")
+    assert made.gone, "one that does not answer is not kept"
+
+
+async def test_one_that_is_full_to_the_last_call_stays_in_use() -> None:
+    replica = Replica()
+    made = member(replica)
+    await made.handshake()
+    replica.error = ResourceExhausted("too many calls")
+    await made.handshake()
+    assert (made.state, made.due) == (State.READY, False)
+
+
+async def test_whatever_goes_wrong_in_judging_is_a_failure_and_no_end() -> None:
+    def judge(facts: ReplicaFacts) -> str:
+        raise ZeroDivisionError
+
+    made = member(Replica())
+    made.judge = judge
+    await made.handshake()
+    assert made.state is State.UNAVAILABLE

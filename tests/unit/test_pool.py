@@ -91,6 +91,15 @@ def test_those_that_refused_and_those_out_of_use_are_left_out() -> None:
     assert made.choose("k", stay="host:0") is made.at("host:1")
 
 
+def test_another_model_never_will_do() -> None:
+    """Not even where it is the only one."""
+    made = Pool(member)
+    made.add(member("host:0", facts=dataclasses.replace(FACTS, model_id="another")))
+    assert made.choose("k", stay="host:0", model="m") is None
+    made.add(member("host:1"))
+    assert made.choose("k", stay="host:0", model="m") is made.at("host:1")
+
+
 def test_the_same_numerics_come_before_the_old_place_and_any_before_none() -> None:
     made = Pool(member)
     made.add(member("host:0", facts=OTHER))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from outrider.inference.compiled import artefacts
-from outrider.inference.compiled.lanes import add_lanes, largest_lanes
+from outrider.inference.compiled.softmax import exp_row, row_max, row_sum
 from outrider.inference.compiled.vectors import LANES
 
 TILE = 16
@@ -28,73 +28,7 @@ TILE = 16
 
 _jit: Any = artefacts.jit
 
-_LOG2E = np.float32(1.4426950408889634)
-_LN2_HIGH = np.float32(0.693359375)
-_LN2_LOW = np.float32(-2.12194440e-4)
-_LOWEST = np.float32(-87.0)  # below this the result would leave the normal range of fp32
-_ROUND = np.float32(12582912.0)  # 1.5 * 2**23: adding it leaves the nearest integer in the low bits
-_ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
-_C0, _C1, _C2, _C3, _C4, _C5 = (
-    np.float32(c)  # Cephes expf: degree-5 minimax polynomial of (exp(r) - 1 - r) / r**2
-    for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-)
-
-
-@_jit
-def row_max(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
-    """Largest score of a row; any order gives the same one."""
-    if row < 0 or first < 0:
-        return _ZERO
-    steps = (end - first) // LANES
-    for lane in range(LANES):
-        lanes[lane] = scores[row, first]
-    largest_lanes(scores[row, first:].ctypes.data, steps, lanes.ctypes.data)
-    highest = lanes[0]
-    for lane in range(1, LANES):
-        highest = lanes[lane] if lanes[lane] > highest else highest
-    for i in range(first + steps * LANES, end):
-        highest = scores[row, i] if scores[row, i] > highest else highest
-    return highest
-
-
-@_jit
-def exp_row(scores: Any, bits: Any, exponents: Any, row: Any, first: Any, end: Any, highest: Any) -> None:
-    """scores[row, first:end] = exp(scores - highest); ``bits`` is the int32 view of ``scores``.
-
-    The powers of two wait in ``exponents``: one loop that wrote both views of the same memory could not
-    be vectorised.
-    """
-    if row < 0 or first < 0:
-        return
-    for i in range(end - first):
-        x = scores[row, first + i] - highest
-        x = x if x > _LOWEST else _LOWEST
-        n = (x * _LOG2E + _ROUND) - _ROUND
-        r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-        y = ((((_C0 * r + _C1) * r + _C2) * r + _C3) * r + _C4) * r + _C5
-        scores[row, first + i] = y * (r * r) + r + _ONE
-        exponents[i] = np.int32(n)
-    for i in range(end - first):
-        bits[row, first + i] += exponents[i] << np.int32(23)
-
-
-@_jit
-def row_sum(scores: Any, row: Any, first: Any, end: Any, lanes: Any) -> Any:
-    """Sum of a softmax row in LANES interleaved partial sums, then lane by lane."""
-    if row < 0 or first < 0:
-        return _ZERO
-    for lane in range(LANES):
-        lanes[lane] = _ZERO
-    steps = (end - first) // LANES
-    add_lanes(scores[row, first:].ctypes.data, steps, lanes.ctypes.data)
-    whole = first + steps * LANES
-    for i in range(whole, end):
-        lanes[i - whole] += scores[row, i]
-    total = _ZERO
-    for lane in range(LANES):
-        total += lanes[lane]
-    return total
 
 
 @_jit

@@ -6,8 +6,16 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.unit.clock import Clock
+
 settings.register_profile("outrider", deadline=None, derandomize=True)
 settings.load_profile("outrider")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time, as a test sets it."""
+    return Clock(monkeypatch)
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -1,24 +1,10 @@
 """Kept conversations: one answer at a time, dropped by age or number, each drop told once."""
 
-import time
-
 import pytest
 
 from orchestrator.conversations import Conversation, Conversations
 from outrider.errors import InvalidArgument, SessionBusy
-
-
-class Clock:
-    """Plays ``time.monotonic``."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 100.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+from tests.unit.clock import Clock
 
 
 def kept(most: int = 10, ttl_s: float = 60.0) -> tuple[Conversations, list[str]]:

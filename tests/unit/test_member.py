@@ -1,14 +1,12 @@
 """A member is used when it fits and answers; failures back off and one success forgets them."""
 
 import dataclasses
-import time
 from typing import Any
-
-import pytest
 
 from orchestrator.member import Member, State
 from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted, Unavailable
 from outrider.wire import LoadFacts, ReplicaFacts
+from tests.unit.clock import Clock
 
 FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
 
@@ -26,19 +24,6 @@ class Replica:
         if self.error:
             raise self.error
         return self.facts
-
-
-class Clock:
-    """Plays ``time.monotonic``."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
 
 
 def member(replica: Replica, mismatch: str = "") -> Member:

@@ -29,7 +29,7 @@ def narrow(number: Any) -> Any:
 
 @_jit
 def dot(rows: Any, inputs: Any, stride: Any, weights: Any, pairs: Any, sums: Any, sum_stride: Any, onto: Any) -> None:
-    """``intrinsics.dot_tile`` for 1 to TILE_ROWS rows; the number of rows selects its machine code."""
+    """``tile.dot_tile`` for 1 to TILE_ROWS rows; the number of rows selects its machine code."""
     if rows == 8:
         _tile_8(inputs, stride, weights, pairs, sums, sum_stride, onto)
     elif rows == 1:

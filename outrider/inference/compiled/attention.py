@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from outrider.inference.attention_cpu import exp_row, first_key, row_max, row_sum
+from outrider.inference.attention_cpu import first_key
 from outrider.inference.compiled import artefacts
-from outrider.inference.compiled.arithmetic import dot, narrow, widen
+from outrider.inference.compiled.arithmetic import dot, narrow
 from outrider.inference.compiled.intrinsics import fetch_add, prefetch
+from outrider.inference.compiled.softmax import softmax
 from outrider.inference.compiled.tile import PANELS, TILE_ROWS
 from outrider.inference.compiled.vectors import LANES
 
@@ -68,37 +69,9 @@ def _score_block(packed: Any, first: Any, last: Any, keys: Any, scores: Any, ori
 
 
 @_jit
-def _scale(line: Any, scale: Any) -> None:
-    for i in range(line.shape[0]):
-        line[i] = line[i] * scale
-
-
-@_jit
-def _round(line: Any, rounded: Any) -> None:
-    """Round to bfloat16, in both arrays."""
-    for i in range(line.shape[0]):
-        rounded[i] = narrow(line[i])
-    for i in range(line.shape[0]):
-        line[i] = widen(rounded[i])
-
-
-@_jit
 def _clear(line: Any) -> None:
     for i in range(line.shape[0]):
         line[i] = 0
-
-
-@_jit
-def _softmax(
-    scores: Any, bits: Any, weights: Any, exponents: Any, lanes: Any, row: Any, first: Any, end: Any, scale: Any
-) -> Any:
-    """Unnormalised weights of one row, rounded to bfloat16, in both arrays; returns their sum."""
-    line = scores[row, first:end]
-    _scale(line, scale)
-    highest = row_max(scores, row, first, end, lanes)
-    exp_row(scores, bits, exponents, row, first, end, highest)
-    _round(line, weights[row, first:end])
-    return row_sum(scores, row, first, end, lanes)
 
 
 @_jit
@@ -171,7 +144,7 @@ def _weigh(scratch: Any, rows: Any, start: Any, group: Any, left: Any, right: An
         for line in range(row * group, (row + 1) * group):
             _clear(weights[line, left:first])
             _clear(weights[line, end:right])
-            totals[line] = _softmax(scores, bits, weights, exponents, lanes, line, first, end, scale)
+            totals[line] = softmax(scores, bits, weights, exponents, lanes, line, first, end, scale)
 
 
 @_jit

@@ -1,4 +1,4 @@
-"""A tile of dot products in bfloat16, as LLVM code: up to 8 rows by two panels of weights, one chain of sums each.
+"""A tile of dot products in bfloat16, as LLVM code: TILE_ROWS rows at most by PANELS panels of weights, a chain each.
 
 numba has no bfloat16 and does not keep 16 accumulators in registers. It knows no layers.
 """
@@ -119,8 +119,8 @@ def dot_tile(rows: int) -> Any:
 
     inputs: address of bfloat16 pairs [rows, pairs], ``input_stride`` pairs apart; weights: address of PANELS
     panels [pairs, LANES] of pairs; sums: address of fp32 [rows, PANELS * LANES], ``sum_stride`` numbers apart, written,
-    or added to where ``onto`` is not 0. A row's sums do not
-    depend on the other rows: each is one chain over the columns from 0 upwards.
+    or where ``onto`` is not 0 gone on from. A row's sums do not depend on the other rows: each is one chain over the
+    columns from 0 upwards, on top of what was there.
     """
 
     @intrinsic

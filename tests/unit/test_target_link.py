@@ -1,115 +1,23 @@
-"""A draft in trouble is left to back off; a target in trouble is waited for, as long as patience lasts."""
+"""A target in trouble is left for another one, or waited for, as long as patience lasts."""
 
 import asyncio
 import dataclasses
-from typing import Any
 
 import grpc
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from orchestrator.draft_link import DraftLink
-from orchestrator.member import Member, State
-from orchestrator.peers import Proposal, Verdict
+from orchestrator.member import State
+from orchestrator.peers import Verdict
 from orchestrator.place import Place
-from orchestrator.pool import Pool
 from orchestrator.target_link import TargetLink
-from outrider.errors import (
-    DeadlineExceeded,
-    InvalidArgument,
-    NonFiniteLogits,
-    OutriderError,
-    ProtocolViolation,
-    ResourceExhausted,
-    Unavailable,
-)
-from outrider.status import to_status
-from outrider.tokens import CacheMiss, Claim
-from outrider.v1 import common_pb2, target_pb2
+from outrider.errors import NonFiniteLogits, ProtocolViolation, ResourceExhausted, Unavailable
+from outrider.v1 import target_pb2
 from outrider.wire import Numerics, ReplicaFacts
-from tests.unit.test_clients import (
-    BLOCK,
-    CLAIM,
-    FACTS,
-    JUNK_BLOCKS,
-    VOCAB,
-    Answer,
-    FakeChannel,
-    block,
-    judged,
-    options,
-    proposal,
-    verdict,
-)
-from tests.unit.test_status import as_received, bare
+from tests.unit.link_members import pool_of, raising, ready
+from tests.unit.test_clients import BLOCK, CLAIM, FACTS, VOCAB, Answer, block, judged, options, proposal, verdict
+from tests.unit.test_status import bare
 from tests.waiting import eventually
-
-
-async def ready(answer: Answer, address: str = "host:1", facts: ReplicaFacts = FACTS) -> tuple[Member, FakeChannel]:
-    """A member that has been greeted, and its channel."""
-
-    async def ask(channel: Any) -> Any:
-        return facts
-
-    channel: Any = FakeChannel(answer)
-    member = Member(address, ask, lambda facts: "")
-    member.channel = channel
-    await member.handshake()
-    return member, channel
-
-
-def pool_of(*members: Member) -> Pool:
-    """A pool that is watched by nobody."""
-    pool = Pool(lambda address: members[0])
-    for member in members:
-        pool.add(member)
-    return pool
-
-
-def raising(error: OutriderError) -> Answer:
-    return lambda request: as_received(to_status(error))
-
-
-async def test_a_proposal_comes_through_and_keeps_the_member_in_use() -> None:
-    member, _ = await ready(proposal(block=block(1, 2)))
-    link = DraftLink(pool_of(member), Place(), options(), VOCAB)
-    assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == Proposal((1, 2), 5)
-    assert (member.state, link.available) == (State.READY, True)
-
-
-FAULTS = {**JUNK_BLOCKS, "gone": raising(Unavailable("gone")), "a bug": raising(OutriderError("bug"))}
-
-
-@pytest.mark.parametrize("kind", FAULTS)
-async def test_a_draft_in_trouble_is_not_used_until_it_was_asked_again(kind: str) -> None:
-    member, channel = await ready(FAULTS[kind])
-    link = DraftLink(pool_of(member), Place(), options(), VOCAB)
-    with pytest.raises((Unavailable, ProtocolViolation, OutriderError)):
-        await link.propose(0, CLAIM, 3, INVALID_SPAN)
-    assert (member.state, link.available, channel.call.cancelled) == (State.UNAVAILABLE, False, True)
-    await member.handshake()
-    assert link.available
-
-
-async def test_a_miss_is_no_success_and_one_of_the_empty_prefix_is_a_fault() -> None:
-    """A draft that misses for ever is left alone longer each time."""
-    member, _ = await ready(proposal(cache_miss=common_pb2.CacheMiss(cached_len=0)))
-    link = DraftLink(pool_of(member), Place(), options(), VOCAB)
-    waits = []
-    for _ in range(3):
-        assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == CacheMiss(0)
-        with pytest.raises(ProtocolViolation):
-            await link.propose(0, Claim(0, 0, (5,)), 3, INVALID_SPAN)
-        waits.append(member._backoff_s)
-        await member.handshake()
-    assert waits == [waits[0], 2 * waits[0], 4 * waits[0]]
-
-
-async def test_a_deadline_that_only_the_draft_sees_is_its_own_fault() -> None:
-    member, _ = await ready(raising(DeadlineExceeded("so it says")))
-    with pytest.raises(DeadlineExceeded):
-        await DraftLink(pool_of(member), Place(), options(), VOCAB).propose(0, CLAIM, 3, INVALID_SPAN)
-    assert member.state is State.UNAVAILABLE
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL])
@@ -123,26 +31,6 @@ async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) 
     await member.handshake()
     assert isinstance(await waiting, Verdict)
     assert len(channel.call.sent) == 2
-
-
-@pytest.mark.parametrize("error", [InvalidArgument("tokens", "too long"), ResourceExhausted("full")])
-async def test_a_draft_that_one_session_does_not_suit_stays_with_the_others(error: OutriderError) -> None:
-    member, _ = await ready(raising(error))
-    link, other = (
-        DraftLink(pool_of(member), Place(), options(), VOCAB),
-        DraftLink(pool_of(member), Place(), options(), VOCAB),
-    )
-    with pytest.raises(type(error)):
-        await link.propose(0, CLAIM, 3, INVALID_SPAN)
-    assert (member.state, link.available, other.available) == (State.READY, False, True)
-
-
-async def test_a_request_whose_time_is_over_opens_no_stream_and_blames_nobody() -> None:
-    member, channel = await ready(proposal(block=block(1)))
-    link = DraftLink(pool_of(member), Place(), dataclasses.replace(options(), deadline_s=0.0), VOCAB)
-    with pytest.raises(DeadlineExceeded):
-        await link.propose(0, CLAIM, 3, INVALID_SPAN)
-    assert (member.state, channel.call.sent) == (State.READY, [])
 
 
 async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
@@ -185,15 +73,7 @@ async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_
 
 async def test_closing_a_link_that_never_opened_is_nothing() -> None:
     member, _ = await ready(proposal(block=block(1)))
-    DraftLink(pool_of(member), Place(), options(), VOCAB).close()
     TargetLink(pool_of(member), Place(), options(), 1.0, FACTS.model_id).close()
-
-
-async def test_an_id_beyond_the_targets_vocabulary_is_junk_whatever_the_draft_says_of_itself() -> None:
-    member, _ = await ready(proposal(block=block(1, VOCAB - 1)))
-    link = DraftLink(pool_of(member), Place(), options(), VOCAB - 1)
-    with pytest.raises(ProtocolViolation):
-        await link.propose(0, CLAIM, 3, INVALID_SPAN)
 
 
 async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again() -> None:
@@ -269,28 +149,6 @@ async def test_an_answer_goes_on_where_the_bits_are_the_same_if_it_can() -> None
     link.close()
     await link.verify(2, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (place.address, link.crossed) == ("host:2", True)
-
-
-@pytest.mark.parametrize("kind", FAULTS)
-async def test_another_draft_is_asked_after_one_in_trouble(kind: str) -> None:
-    bad, _ = await ready(FAULTS[kind], "host:1")
-    good, _ = await ready(proposal(block=block(1, 2)), "host:2")
-    link = DraftLink(pool_of(bad, good), Place(address="host:1"), options(), VOCAB)
-    with pytest.raises(OutriderError):
-        await link.propose(0, CLAIM, 3, INVALID_SPAN)
-    assert link.available
-    assert await link.propose(1, CLAIM, 3, INVALID_SPAN) == Proposal((1, 2), 5)
-
-
-async def test_a_draft_that_another_session_found_in_trouble_is_left() -> None:
-    first, _ = await ready(proposal(block=block(1, 2)), "host:1")
-    second, _ = await ready(proposal(block=block(1, 2)), "host:2")
-    place = Place(address="host:1")
-    link = DraftLink(pool_of(first, second), place, options(), VOCAB)
-    await link.propose(0, CLAIM, 3, INVALID_SPAN)
-    first.failed("somebody said so")
-    await link.propose(1, CLAIM, 3, INVALID_SPAN)
-    assert (place.address, len(first.streams), len(second.streams)) == ("host:2", 0, 1)
 
 
 @pytest.mark.parametrize(("facts", "place"), [(FACTS, "host:2"), (OTHER, "host:1")])

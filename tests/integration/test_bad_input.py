@@ -96,11 +96,11 @@ BAD: dict[str, tuple[str, pb.GenerateRequest]] = {
 }
 
 
-async def beside(stack: Stack, work: Any, tokens: int = 400) -> Answer:
-    """The answer of a neighbour that streams while ``work`` is done."""
-    running = asyncio.Event()
+async def beside(stack: Stack, work: Any, tokens: int = 400) -> list[Answer]:
+    """The answers of a neighbour, one after another without a pause from before ``work`` begins until it is done."""
+    running, over = asyncio.Event(), asyncio.Event()
 
-    async def neighbour() -> Answer:
+    async def answer() -> Answer:
         answer = Answer()
         async for event in stack.stream(make_request(prompt_of(9), 4, max_new_tokens=tokens)):
             answer.read(event)
@@ -108,10 +108,16 @@ async def beside(stack: Stack, work: Any, tokens: int = 400) -> Answer:
                 running.set()
         return answer
 
+    async def neighbour() -> list[Answer]:
+        answers = [await answer()]
+        while not over.is_set():
+            answers.append(await answer())
+        return answers
+
     task = asyncio.create_task(neighbour())
     await running.wait()
     await work
-    assert not task.done(), "the neighbour should still be running"
+    over.set()
     return await task
 
 
@@ -123,9 +129,9 @@ async def test_every_bad_request_is_refused_by_name(stack: Stack) -> None:
     async def refuse(name: str) -> None:
         fields[name] = field_of(await stack.fails(BAD[name][1], within_s=10))
 
-    neighbour = await beside(stack, asyncio.gather(*(refuse(name) for name in BAD)))
+    neighbours = await beside(stack, asyncio.gather(*(refuse(name) for name in BAD)))
     assert fields == {name: field for name, (field, _) in BAD.items()}
-    assert neighbour.ids == plain.ids
+    assert all(neighbour.ids == plain.ids for neighbour in neighbours)
     assert (await stack.generate(prompt_of(9), 4, max_new_tokens=30)).ids == plain.ids[:30]
 
 
@@ -137,9 +143,9 @@ async def test_ten_megabytes_are_too_much(stack: Stack) -> None:
     async def send() -> None:
         errors.append(await stack.fails(make_request("x" * 10_000_000)))
 
-    neighbour = await beside(stack, send())
+    neighbours = await beside(stack, send())
     assert errors[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert neighbour.ids == plain.ids
+    assert all(neighbour.ids == plain.ids for neighbour in neighbours)
 
 
 @pytest.mark.parametrize("fields", [{"temperature": 1e-5}, {"temperature": 1e-3}, {"temperature": 0.0, "top_k": 10**6}])

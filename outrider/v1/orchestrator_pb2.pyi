@@ -27,6 +27,13 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_REASON_STOP: _ClassVar[FinishReason]
     FINISH_REASON_LENGTH: _ClassVar[FinishReason]
 
+class JournalState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOURNAL_STATE_UNSPECIFIED: _ClassVar[JournalState]
+    JOURNAL_STATE_ABSENT: _ClassVar[JournalState]
+    JOURNAL_STATE_READY: _ClassVar[JournalState]
+    JOURNAL_STATE_UNAVAILABLE: _ClassVar[JournalState]
+
 class ReplicaState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REPLICA_STATE_UNSPECIFIED: _ClassVar[ReplicaState]
@@ -44,6 +51,10 @@ DRAFTER_NGRAM: Drafter
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
+JOURNAL_STATE_UNSPECIFIED: JournalState
+JOURNAL_STATE_ABSENT: JournalState
+JOURNAL_STATE_READY: JournalState
+JOURNAL_STATE_UNAVAILABLE: JournalState
 REPLICA_STATE_UNSPECIFIED: ReplicaState
 REPLICA_STATE_READY: ReplicaState
 REPLICA_STATE_UNAVAILABLE: ReplicaState
@@ -123,18 +134,20 @@ class GenerateResponse(_message.Message):
     def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[Delta, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ...) -> None: ...
 
 class Started(_message.Message):
-    __slots__ = ("session_id", "seed", "target_model", "draft_model", "prompt_tokens")
+    __slots__ = ("session_id", "seed", "target_model", "draft_model", "prompt_tokens", "resumable")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     TARGET_MODEL_FIELD_NUMBER: _ClassVar[int]
     DRAFT_MODEL_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RESUMABLE_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     seed: int
     target_model: str
     draft_model: str
     prompt_tokens: int
-    def __init__(self, session_id: _Optional[str] = ..., seed: _Optional[int] = ..., target_model: _Optional[str] = ..., draft_model: _Optional[str] = ..., prompt_tokens: _Optional[int] = ...) -> None: ...
+    resumable: bool
+    def __init__(self, session_id: _Optional[str] = ..., seed: _Optional[int] = ..., target_model: _Optional[str] = ..., draft_model: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., resumable: bool = ...) -> None: ...
 
 class Delta(_message.Message):
     __slots__ = ("text", "token_ids", "logprobs", "round")
@@ -213,7 +226,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts")
+    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts", "journal")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +236,7 @@ class GetInfoResponse(_message.Message):
     MAX_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
     target: ReplicaStatus
@@ -232,7 +246,8 @@ class GetInfoResponse(_message.Message):
     max_draft_tokens: int
     targets: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
     drafts: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ...) -> None: ...
+    journal: JournalState
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., journal: _Optional[_Union[JournalState, str]] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
     __slots__ = ("address", "state", "reason", "info", "sessions", "leaving")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import uvloop
 
 from orchestrator.config import OrchestratorConfig
+from orchestrator.journal import Journal
+from orchestrator.journal_store import JournalStore
 from orchestrator.membership import Membership
 from orchestrator.pools import Pools
 from orchestrator.service import NAME, OrchestratorService
@@ -21,6 +23,8 @@ from outrider.v1.orchestrator_pb2_grpc import add_OrchestratorServiceServicer_to
 
 log = logging.getLogger("orchestrator")
 _HEALTH_S = 0.2
+_LEAVE_S = 1.0
+"""Beyond the drain time, for answers to say that another orchestrator can go on with them."""
 
 
 async def _mirror_health(server: Server, pools: Pools) -> None:
@@ -39,19 +43,26 @@ async def _serve(config: OrchestratorConfig) -> None:
     pools = Pools(tokenizer, config.lease_s)
     registry = Registry(config.registry) if config.registry else None
     membership = Membership(pools, config.targets, config.drafts, registry)
-    service = OrchestratorService(config, pools, tokenizer)
-    server = Server(config.listen, [NAME], config.max_streams, config.drain_s)
+    store = JournalStore(config.journal) if config.journal else None
+    journal = Journal(store, config.resume_s, config.session_ttl_s)
+    service = OrchestratorService(config, pools, tokenizer, journal)
+    server = Server(config.listen, [NAME], config.max_streams, config.drain_s + _LEAVE_S)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()
     await membership.refresh()
     work = (_mirror_health(server, pools), service.sweep(), membership.follow())
     background = [asyncio.create_task(each) for each in work]
+    writing = asyncio.create_task(journal.follow())
     log.info("%s listens on %s; targets %s; drafts %s", NAME, config.listen, *membership.named)
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
     for task in background:
         task.cancel()
     await asyncio.gather(*background, return_exceptions=True)
+    service.leave(config.drain_s)
     await server.drain()
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    await journal.close()
     await pools.close()
     await membership.close()
 

@@ -35,6 +35,7 @@ class Answer:
 
     def __init__(self, ending: Ending, decode: Decode) -> None:
         self._ending = ending
+        self._decode = decode
         self._stream = TextStream(decode)
         self._matcher = StopMatcher(ending.stops)
         self._certain: list[str] = []
@@ -59,6 +60,12 @@ class Answer:
         text = "".join(self._certain)
         self._certain.clear()
         return text
+
+    def text_of(self, count: int) -> str:
+        """Text that was certain after the first ``count`` tokens."""
+        shorter = Answer(self._ending, self._decode)
+        shorter.extend(self.tokens[:count])
+        return shorter.take_text()
 
     def _push(self, token: int) -> None:
         self.tokens.append(token)

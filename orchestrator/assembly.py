@@ -71,13 +71,22 @@ class Assembly:
         return prompt
 
     def generation(
-        self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, span: Span, deadline_s: float | None
+        self,
+        turn: Turn,
+        conversation: Conversation,
+        facts: ReplicaFacts,
+        span: Span,
+        deadline_s: float | None,
+        given: tuple[int, ...] = (),
     ) -> tuple[Generation, tuple[DraftLink, TargetLink]]:
-        """The loop of an answer to the conversation's prompt, and its links, which the caller must close."""
+        """The loop of an answer to the conversation's prompt, whose first tokens may be ``given``, and its links, which
+        the caller must close."""
         draft, target = self._links(turn, conversation, facts, deadline_s)
+        answer = self._answer(turn, conversation, facts)
+        conversation.log.extend(given[: answer.extend(given)])
         generation = Generation(
             log=conversation.log,
-            answer=self._answer(turn, conversation, facts),
+            answer=answer,
             policy=Controller(turn.speculation, self.estimates, max(0, min(_RUN, facts.max_run + 1) - 1)),
             limits=self._limits(turn, facts),
             drafting=Drafting(conversation.log, draft, conversation.draft_view),
@@ -95,7 +104,7 @@ class Assembly:
     def _links(
         self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, deadline_s: float | None
     ) -> tuple[DraftLink, TargetLink]:
-        config, pools, session_id = self.config, self.pools, conversation.session_id
+        config, pools, session_id = self.config, self.pools, conversation.cache_id
         asking = StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s, tenant=turn.tenant)
         judging = StreamOptions(
             session_id, turn.params, deadline_s, config.verify_timeout_s, turn.logprobs, turn.tenant

@@ -33,6 +33,11 @@ class OrchestratorConfig:
     """URL of a Redis (``redis://host:6379/0``) in which replicas announce themselves; empty for none."""
     lease_s: float = setting(5.0, least=0.5, most=300.0)
     """Seconds that a replica in use which nobody names any more is still treated like the others."""
+    journal: str = setting("")
+    """URL of a Redis in which answers in the making and kept sessions are journalled, so that another orchestrator can
+    go on with them; empty for none."""
+    resume_s: float = setting(60.0, least=1.0)
+    """Seconds after its last token in which an answer that was lost can be resumed."""
     listen: str = setting("127.0.0.1:50051")
     """Address to serve on."""
     max_draft_tokens: int = setting(16, least=1, most=64)

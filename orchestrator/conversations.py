@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from orchestrator.caches import CacheView
+from orchestrator.history import History
 from orchestrator.place import Place
 from outrider.errors import InvalidArgument, SessionBusy
 from outrider.tokenizer import Message
@@ -18,7 +19,8 @@ from outrider.tokens import TokenLog
 
 @dataclass(slots=True)
 class Conversation:
-    """``messages`` is None unless the conversation began as a chat. Only its tenant can go on with it."""
+    """``messages`` is None unless the conversation began as a chat. Only its tenant can go on with it. ``turns`` are
+    complete. ``cache_id``: what replicas know it by."""
 
     session_id: str
     tenant: str = ""
@@ -30,6 +32,11 @@ class Conversation:
     target_place: Place = field(default_factory=Place)
     busy: bool = False
     last_used: float = 0.0
+    turns: int = 0
+    cache_id: str = ""
+
+    def __post_init__(self) -> None:
+        self.cache_id = self.cache_id or self.session_id
 
     @property
     def key(self) -> tuple[str, str]:
@@ -44,6 +51,16 @@ class Conversation:
         self.draft_view.length = min(self.draft_view.length, shared)
         self.target_view.length = min(self.target_view.length, shared)
 
+    def history(self, fingerprint: str) -> History:
+        """What another orchestrator needs to go on with it."""
+        return History(tuple(self.log.tokens), self.messages, self.turns, fingerprint)
+
+    def catch_up(self, history: History) -> None:
+        """Become what it was made elsewhere."""
+        self.set_prompt(list(history.tokens))
+        self.messages = None if history.messages is None else list(history.messages)
+        self.turns = history.turns
+
 
 class Conversations:
     """Kept conversations by tenant and id, least recently used first. ``on_drop`` is told of each that goes."""
@@ -57,8 +74,14 @@ class Conversations:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def begin(self, session_id: str, tenant: str = "") -> Conversation:
-        """The conversation to continue, or a new one for an empty id; busy until ``end``.
+    def knows(self, session_id: str, tenant: str) -> bool:
+        """Whether it is kept here."""
+        self.expire()
+        return (tenant, session_id) in self._kept
+
+    def begin(self, session_id: str, tenant: str = "", elsewhere: History | None = None) -> Conversation:
+        """The conversation to continue, or a new one for an empty id; busy until ``end``. ``elsewhere``: as another
+        orchestrator left it, which counts when it had more turns there.
 
         Raises InvalidArgument for an unknown id, another tenant's included, and SessionBusy while another answer
         runs.
@@ -67,19 +90,37 @@ class Conversations:
         if not session_id:
             return Conversation(secrets.token_hex(16), tenant, busy=True)
         conversation = self._kept.get((tenant, session_id))
+        if conversation is None and elsewhere is not None:
+            conversation = self._kept[tenant, session_id] = Conversation(session_id, tenant)
         if conversation is None:
             raise InvalidArgument("session_id", "unknown or expired session; leave it empty to start a new one")
         if conversation.busy:
             raise SessionBusy(f"session {session_id} is answering another request")
+        if elsewhere is not None and elsewhere.turns > conversation.turns:
+            conversation.catch_up(elsewhere)
         conversation.busy = True
+        return conversation
+
+    def resume(self, session_id: str, tenant: str, history: History) -> Conversation:
+        """A conversation whose answer was lost, as it was before that; busy until ``end``. One of the same id that is
+        here is of no use any more, even while it is busy: replicas may still be busy with it, so this one has caches
+        of its own."""
+        conversation = Conversation(session_id, tenant, cache_id=f"{session_id}.{secrets.token_hex(4)}", busy=True)
+        conversation.catch_up(history)
+        former = self._kept.pop(conversation.key, None)
+        if former is not None and not former.busy:
+            self._on_drop(former)
+        self._kept[conversation.key] = conversation
         return conversation
 
     def end(self, conversation: Conversation, keep: bool) -> None:
         """The answer is over; keep the conversation for another turn or drop it."""
         conversation.busy = False
         conversation.last_used = time.monotonic()
-        if not keep:
-            self._kept.pop(conversation.key, None)
+        replaced = self._kept.get(conversation.key, conversation) is not conversation
+        if replaced or not keep:
+            if not replaced:
+                self._kept.pop(conversation.key, None)
             self._on_drop(conversation)
             return
         self._kept[conversation.key] = conversation

@@ -1,9 +1,11 @@
 """What an answer says to its client, as messages: values in, protobuf out. It decides nothing and keeps nothing."""
 
-from orchestrator.answer import Answer, FinishReason
+from orchestrator.answer import FinishReason
+from orchestrator.journal import JournalState
 from orchestrator.member import Member, State
 from orchestrator.plans import Drafter
 from orchestrator.pool import Pool
+from orchestrator.recital import Part
 from orchestrator.request import Turn
 from orchestrator.session import Generation
 from orchestrator.totals import Round
@@ -22,8 +24,16 @@ _STATES = {
     State.REFUSED: pb.REPLICA_STATE_REFUSED,
 }
 
+JOURNAL_STATES = {
+    JournalState.ABSENT: pb.JOURNAL_STATE_ABSENT,
+    JournalState.READY: pb.JOURNAL_STATE_READY,
+    JournalState.UNAVAILABLE: pb.JOURNAL_STATE_UNAVAILABLE,
+}
 
-def started(session_id: str, turn: Turn, facts: ReplicaFacts, drafts: Pool, prompt_length: int) -> pb.GenerateResponse:
+
+def started(
+    session_id: str, turn: Turn, facts: ReplicaFacts, drafts: Pool, prompt_length: int, resumable: bool
+) -> pb.GenerateResponse:
     """The first event of an answer of the target that ``facts`` describe."""
     return pb.GenerateResponse(
         started=pb.Started(
@@ -32,12 +42,13 @@ def started(session_id: str, turn: Turn, facts: ReplicaFacts, drafts: Pool, prom
             target_model=facts.model_id,
             draft_model=drafts.facts.model_id if drafts.facts and drafts.ready else "",
             prompt_tokens=prompt_length,
+            resumable=resumable,
         )
     )
 
 
-def delta(answer: Answer, done: Round) -> pb.GenerateResponse:
-    """A round, and the text that has become certain with it, which is taken from the answer."""
+def delta(part: Part, done: Round) -> pb.GenerateResponse:
+    """What the client hears of a round."""
     stats = pb.RoundStats(
         round=done.number,
         draft_tokens=done.block,
@@ -47,7 +58,7 @@ def delta(answer: Answer, done: Round) -> pb.GenerateResponse:
         drafter=_DRAFTERS[done.drafter],
         prepared=done.prepared,
     )
-    told = pb.Delta(text=answer.take_text(), token_ids=done.emitted, logprobs=done.logprobs, round=stats)
+    told = pb.Delta(text=part.text, token_ids=part.tokens, logprobs=part.logprobs, round=stats)
     return pb.GenerateResponse(delta=told)
 
 
@@ -58,7 +69,7 @@ def finished(generation: Generation, prompt_length: int, crossed: bool = False) 
     usage = pb.Usage(
         prompt_tokens=prompt_length,
         completion_tokens=len(answer.tokens),
-        cached_prompt_tokens=totals.cached_prompt_tokens,
+        cached_prompt_tokens=min(totals.cached_prompt_tokens, prompt_length),
     )
     summary = pb.SpeculationSummary(
         rounds=totals.rounds,

@@ -18,6 +18,7 @@ from outrider.wire import MAX_SESSION_ID, check_tenant, check_tokens, refuse_unk
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
 MAX_STOP_IDS = 64
+_WITH_RESUME_FROM = ("session_id", "resume_from", "tenant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,24 @@ def _refuse_unsupported(request: orchestrator_pb2.GenerateRequest) -> None:
     refuse_unknown_fields(request)
     if request.n > 1:
         raise InvalidArgument("n", f"only 1 answer per request is supported, got {request.n}")
-    if request.resume_from:
-        raise InvalidArgument("resume_from", "resuming a lost stream is not supported by this server")
     if len(request.session_id) > MAX_SESSION_ID:
         raise InvalidArgument("session_id", f"must have at most {MAX_SESSION_ID} characters")
+
+
+def read_resumption(request: orchestrator_pb2.GenerateRequest) -> tuple[str, int] | None:
+    """Session and number of tokens of a request for the rest of an answer; None for any other request.
+
+    Raises InvalidArgument: the answer is as it was asked for, so nothing else can be asked for now.
+    """
+    if not request.HasField("resume_from"):
+        return None
+    refuse_unknown_fields(request)
+    if not request.session_id:
+        raise InvalidArgument("session_id", "must be set beside resume_from, as the lost answer's Started named it")
+    for field, _ in request.ListFields():
+        if field.name not in _WITH_RESUME_FROM:
+            raise InvalidArgument(field.name, "must be unset beside resume_from: the answer is as it was asked for")
+    return request.session_id, request.resume_from
 
 
 def read_turn(

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import math
 import secrets
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -11,17 +13,21 @@ from opentelemetry.trace import Span, SpanKind
 from orchestrator.assembly import Assembly
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
+from orchestrator.entry import Entry
+from orchestrator.journal import Journal, JournalState
 from orchestrator.pools import Pools
 from orchestrator.prompting import next_messages
-from orchestrator.replies import best, delta, finished, started, status
-from orchestrator.request import Turn, read_turn
+from orchestrator.reception import Reception, Taken
+from orchestrator.recital import Recital
+from orchestrator.replies import JOURNAL_STATES, best, delta, finished, started, status
+from orchestrator.request import Turn
 from orchestrator.session import Generation
 from outrider import telemetry
-from outrider.errors import Unavailable
+from outrider.errors import SessionBusy, Unavailable
 from outrider.tokenizer import Tokenizer
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1 import orchestrator_pb2_grpc
-from outrider.wire import PROTOCOL_VERSION, ReplicaFacts
+from outrider.wire import PROTOCOL_VERSION, ReplicaFacts, check_tenant
 
 NAME = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
 
@@ -29,19 +35,22 @@ NAME = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
 class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     """One handler call per answer."""
 
-    def __init__(self, config: OrchestratorConfig, pools: Pools, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: OrchestratorConfig, pools: Pools, tokenizer: Tokenizer, journal: Journal) -> None:
         self._config = config
         self._pools = pools
+        self._journal = journal
         self._incarnation = secrets.randbits(64)
         self._releases: set[asyncio.Task[None]] = set()
         self._active = 0
+        self._leave_at = math.inf
         self._assembly = Assembly(config, pools, tokenizer, lambda: self._active)
         self.conversations = Conversations(config.session_ttl_s, config.max_sessions, self._release_soon)
+        self._reception = Reception(config, self.conversations, journal)
 
     def _release_soon(self, conversation: Conversation) -> None:
         """Free a session's caches without making anybody wait."""
         places = (conversation.target_place.address, conversation.draft_place.address)
-        task = asyncio.create_task(self._pools.release(conversation.session_id, conversation.tenant, *places))
+        task = asyncio.create_task(self._pools.release(conversation.cache_id, conversation.tenant, *places))
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
 
@@ -50,6 +59,10 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         while True:
             await asyncio.sleep(every_s)
             self.conversations.expire()
+
+    def leave(self, in_s: float) -> None:
+        """Answers that have not ended by then are given up, for others to go on with."""
+        self._leave_at = time.monotonic() + in_s
 
     def _target_facts(self) -> ReplicaFacts:
         facts = self._pools.targets.facts
@@ -60,49 +73,73 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
         facts = self._target_facts()
-        turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
+        tenant = check_tenant(request.tenant)
+        taken = await self._reception.take(request, tenant, facts)
+        self._active += 1
+        try:
+            async with contextlib.aclosing(self._traced(taken, facts, context)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._active -= 1
+
+    async def _traced(
+        self, taken: Taken, facts: ReplicaFacts, context: Any
+    ) -> AsyncGenerator[pb.GenerateResponse, None]:
         span = telemetry.tracer().start_span(
             telemetry.SPAN_GENERATE,
             context=telemetry.from_metadata(context.invocation_metadata()),
             kind=SpanKind.SERVER,
+            attributes={telemetry.SESSION_ID: taken.conversation.session_id},
         )
-        self._active += 1
-        try:
-            with telemetry.ending(span):
-                conversation = self.conversations.begin(turn.session_id, turn.tenant)
-                span.set_attribute(telemetry.SESSION_ID, conversation.session_id)
-                async with contextlib.aclosing(self._converse(turn, conversation, facts, span, context)) as events:
-                    async for event in events:
-                        yield event
-        finally:
-            self._active -= 1
+        with telemetry.ending(span):
+            async with contextlib.aclosing(self._converse(taken, facts, span, context)) as events:
+                async for event in events:
+                    yield event
 
     async def _converse(
-        self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, span: Span, context: Any
+        self, taken: Taken, facts: ReplicaFacts, span: Span, context: Any
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         """One turn of a conversation. A turn that does not complete leaves the conversation as it was."""
-        before, keep = list(conversation.log.tokens), bool(turn.session_id)
+        turn, conversation, entry = taken.turn, taken.conversation, taken.entry
+        before, keep, history = list(conversation.log.tokens), conversation.turns > 0, None
+        complete = False
         try:
             prompt = await self._assembly.prompt(turn, conversation, facts)
             conversation.set_prompt(prompt)
-            generation, links = self._assembly.generation(turn, conversation, facts, span, context.time_remaining())
+            left_s = context.time_remaining()
+            generation, links = self._assembly.generation(turn, conversation, facts, span, left_s, taken.given)
             with contextlib.closing(links[0]), contextlib.closing(links[1]):
-                yield started(conversation.session_id, turn, facts, self._pools.drafts, len(prompt))
-                text: list[str] = []
+                resumable = self._journal.state is JournalState.READY
+                yield started(conversation.session_id, turn, facts, self._pools.drafts, len(prompt), resumable)
+                recital = Recital(generation.answer, taken.heard)
                 async with contextlib.aclosing(generation.rounds()) as rounds:
                     async for done in rounds:
-                        event = delta(generation.answer, done)
-                        text.append(event.delta.text)
-                        yield event
+                        entry.commit(done.emitted)
+                        part = recital.part(done)
+                        self._refuse_to_go_on(entry)
+                        if part is not None:
+                            yield delta(part, done)
+                recital.finish()
                 _describe(span, turn, facts, generation, len(prompt))
-            self._remember(turn, conversation, "".join(text))
-            before, keep = list(conversation.log.tokens), turn.keep_session
+            self._remember(turn, conversation, recital.text)
+            complete, keep, before = True, turn.keep_session, list(conversation.log.tokens)
+            history = conversation.history(facts.tokenizer_fingerprint) if keep else None
             yield finished(generation, len(prompt), links[1].crossed)
         finally:
             conversation.set_prompt(before)
+            self._journal.end(entry, history, drop=complete and not keep)
             self.conversations.end(conversation, keep)
 
+    def _refuse_to_go_on(self, entry: Entry) -> None:
+        """Raises SessionBusy when another call makes this answer now, Unavailable when this orchestrator leaves."""
+        if entry.superseded:
+            raise SessionBusy("the answer was resumed by another request")
+        if time.monotonic() >= self._leave_at:
+            raise Unavailable("this orchestrator drains; another one can go on with the answer")
+
     def _remember(self, turn: Turn, conversation: Conversation, text: str) -> None:
+        conversation.turns += 1
         messages = next_messages(conversation, turn.input)
         if messages is not None:
             conversation.messages = [*messages, {"role": "assistant", "content": text}]
@@ -119,6 +156,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             sessions=len(self.conversations),
             active_requests=self._active,
             max_draft_tokens=self._config.max_draft_tokens,
+            journal=JOURNAL_STATES[self._journal.state],
         )
 
 

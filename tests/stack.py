@@ -15,6 +15,8 @@ import grpc
 from draft_service.service import NAME as DRAFT_NAME
 from draft_service.service import DraftService
 from orchestrator.config import OrchestratorConfig
+from orchestrator.journal import Journal
+from orchestrator.journal_store import JournalStore
 from orchestrator.member import Member, State
 from orchestrator.pools import Pools
 from orchestrator.service import NAME as ORCHESTRATOR_NAME
@@ -306,7 +308,8 @@ async def start_orchestrator(
     config = OrchestratorConfig(target=target_address or target.address, draft=address, listen=LOCAL, **settings)
     tokenizer = Tokenizer.load(config.tokenizer)
     pools = Pools(tokenizer, config.lease_s)
-    service = OrchestratorService(config, pools, tokenizer)
+    journal = Journal(JournalStore(config.journal) if config.journal else None, config.resume_s, config.session_ttl_s)
+    service = OrchestratorService(config, pools, tokenizer, journal)
     server = Server(config.listen, [ORCHESTRATOR_NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()

@@ -32,6 +32,9 @@ MAY_USE_MESSAGES = (
     "orchestrator.target_stream",
     "orchestrator.request",
     "orchestrator.replies",
+    "orchestrator.reception",
+    "orchestrator.journal",
+    "orchestrator.journal_messages",
     "orchestrator.__main__",
 )
 MAY_USE_GRPC = (

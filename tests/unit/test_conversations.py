@@ -3,6 +3,7 @@
 import pytest
 
 from orchestrator.conversations import Conversation, Conversations
+from orchestrator.history import History
 from outrider.errors import InvalidArgument, SessionBusy
 from tests.unit.clock import Clock
 
@@ -132,3 +133,51 @@ def test_a_conversation_goes_on_for_its_own_tenant_only() -> None:
     with pytest.raises(InvalidArgument, match="unknown or expired"):
         conversations.begin(first.session_id, "blue")
     assert dropped == []
+
+
+ELSEWHERE = History((1, 2, 3, 4), [{"role": "user", "content": "hi"}], 3, "print")
+
+
+def test_what_another_orchestrator_kept_is_continued_here() -> None:
+    conversations, _ = kept()
+    made = conversations.begin("s", "t", ELSEWHERE)
+    assert (made.log.tokens, made.messages, made.turns) == ([1, 2, 3, 4], ELSEWHERE.messages, 3)
+    assert made.history("print") == ELSEWHERE
+    with pytest.raises(SessionBusy):
+        conversations.begin("s", "t", ELSEWHERE)
+
+
+@pytest.mark.parametrize(("turns", "tokens"), [(2, [1, 2, 3, 4]), (3, [1, 9]), (4, [1, 9])])
+def test_of_two_accounts_the_one_with_more_turns_counts(turns: int, tokens: list[int]) -> None:
+    conversations, _ = kept()
+    mine = conversations.begin("")
+    mine.set_prompt([1, 9])
+    mine.turns, mine.target_view.length = turns, 2
+    conversations.end(mine, keep=True)
+    made = conversations.begin(mine.session_id, "", ELSEWHERE)
+    assert made is mine
+    assert made.log.tokens == tokens
+    assert made.target_view.length == (1 if turns < 3 else 2), "what the caches share with it stays useful"
+
+
+def test_a_resumed_answer_has_caches_of_its_own_and_its_former_maker_changes_nothing_any_more() -> None:
+    conversations, dropped = kept()
+    first = keep_new(conversations)
+    former = conversations.begin(first.session_id)
+    resumed = conversations.resume(first.session_id, "", History((5,), None, 1))
+    assert resumed.cache_id not in (former.cache_id, resumed.session_id)
+    assert (dropped, resumed.busy, resumed.log.tokens) == ([], True, [5])
+    conversations.end(former, keep=True)
+    assert dropped == [first.session_id], "its caches are freed"
+    with pytest.raises(SessionBusy):
+        conversations.begin(first.session_id)
+    conversations.end(resumed, keep=True)
+    assert conversations.begin(first.session_id) is resumed
+
+
+def test_resuming_frees_what_idles_under_the_same_id() -> None:
+    conversations, dropped = kept()
+    first = keep_new(conversations)
+    conversations.end(conversations.resume(first.session_id, "", History()), keep=False)
+    assert dropped == [first.session_id] * 2
+    assert len(conversations) == 0

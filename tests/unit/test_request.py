@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.message import Message
 
 from orchestrator.config import OrchestratorConfig
-from orchestrator.request import MAX_STOP_CHARACTERS, MAX_STOP_IDS, MAX_STOPS, Turn, read_turn
+from orchestrator.request import MAX_STOP_CHARACTERS, MAX_STOP_IDS, MAX_STOPS, Turn, read_resumption, read_turn
 from orchestrator.speculation import Mode, Speculation
 from outrider.errors import InvalidArgument
 from outrider.sampling import SamplingParams
@@ -65,7 +65,6 @@ BAD: list[tuple[str, pb.GenerateRequest]] = [
     ("speculation.draft_tokens", request(speculation=speculation(AUTO, 3))),
     ("speculation.draft_tokens", request(speculation=speculation(OFF, 3))),
     ("n", request(n=2)),
-    ("resume_from", request(resume_from=1)),
     ("session_id", request(session_id="s" * 129)),
     ("tenant", request(tenant="a/b")),
     ("tenant", request(tenant="ä")),
@@ -199,3 +198,25 @@ def test_chat_messages_are_read_in_order() -> None:
 def test_the_largest_allowed_lists_pass() -> None:
     turn = read(request(stop=["x" * MAX_STOP_CHARACTERS] * MAX_STOPS, stop_token_ids=[1] * MAX_STOP_IDS))
     assert (len(turn.stops), len(turn.stop_token_ids)) == (MAX_STOPS, MAX_STOP_IDS)
+
+
+def test_a_resumption_names_a_session_and_what_was_heard() -> None:
+    assert read_resumption(request()) is None
+    asked = pb.GenerateRequest(session_id="s", resume_from=0, tenant="t")
+    assert read_resumption(asked) == ("s", 0), "nothing heard yet is a lost stream, too"
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("session_id", pb.GenerateRequest(resume_from=1)),
+        ("prompt", request(session_id="s", resume_from=1)),
+        ("max_new_tokens", pb.GenerateRequest(session_id="s", resume_from=1, max_new_tokens=4)),
+        ("n", pb.GenerateRequest(session_id="s", resume_from=1, n=1)),
+        ("keep_session", pb.GenerateRequest(session_id="s", resume_from=1, keep_session=True)),
+    ],
+)
+def test_beside_resume_from_nothing_else_can_be_asked_for(field: str, message: pb.GenerateRequest) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        read_resumption(message)
+    assert caught.value.field == field

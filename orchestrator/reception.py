@@ -1,0 +1,76 @@
+"""What a request is about: a new session, the next turn of one, or an answer whose stream was lost.
+
+Where the journal knows better than this process, the journal counts. It does not know rounds or replies.
+"""
+
+from dataclasses import dataclass
+
+from orchestrator.config import OrchestratorConfig
+from orchestrator.conversations import Conversation, Conversations
+from orchestrator.entry import Entry
+from orchestrator.history import History
+from orchestrator.journal import Journal, JournalState
+from orchestrator.journal_messages import write_answer
+from orchestrator.request import Turn, read_resumption, read_turn
+from outrider.errors import InvalidArgument, SessionBusy, Unavailable
+from outrider.v1.orchestrator_pb2 import GenerateRequest
+from outrider.wire import ReplicaFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A checked request with its conversation, busy from now on. Of an answer that was lost: its ``given`` first
+    tokens, and the number of tokens that the client has ``heard``."""
+
+    turn: Turn
+    conversation: Conversation
+    entry: Entry
+    given: tuple[int, ...] = ()
+    heard: int = 0
+
+
+class Reception:
+    """Takes requests."""
+
+    def __init__(self, config: OrchestratorConfig, conversations: Conversations, journal: Journal) -> None:
+        self._config = config
+        self._conversations = conversations
+        self._journal = journal
+
+    async def take(self, request: GenerateRequest, tenant: str, facts: ReplicaFacts) -> Taken:
+        """Raises InvalidArgument naming the field that is wrong, SessionBusy, or Unavailable where only the journal
+        could know. Whoever takes it ends it."""
+        resumption = read_resumption(request)
+        if resumption is not None:
+            return await self._resume(*resumption, tenant, facts)
+        turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
+        elsewhere = await self._elsewhere(turn.session_id, tenant, facts) if turn.session_id else None
+        conversation = self._conversations.begin(turn.session_id, tenant, elsewhere)
+        head = write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint))
+        return Taken(turn, conversation, self._journal.begin(conversation.key, head))
+
+    async def _elsewhere(self, session_id: str, tenant: str, facts: ReplicaFacts) -> History | None:
+        """A session as the journal has it. With the journal away, one that is kept here goes on as it is here."""
+        try:
+            kept = await self._journal.session((tenant, session_id))
+        except Unavailable:
+            if self._conversations.knows(session_id, tenant):
+                return None
+            raise
+        if kept.answering:
+            raise SessionBusy(f"session {session_id} is answering another request at another orchestrator")
+        history = kept.history
+        return history if history is not None and history.fingerprint == facts.tokenizer_fingerprint else None
+
+    async def _resume(self, session_id: str, heard: int, tenant: str, facts: ReplicaFacts) -> Taken:
+        if self._journal.state is JournalState.ABSENT:
+            raise InvalidArgument("resume_from", "this orchestrator keeps no journal (OUTRIDER_JOURNAL)")
+        lost = await self._journal.lost((tenant, session_id))
+        if lost is None or lost.history.fingerprint != facts.tokenizer_fingerprint:
+            raise InvalidArgument("session_id", "no answer of this session can be resumed: unknown or expired")
+        turn = read_turn(lost.request, self._config, facts.vocab_size, facts.max_draft_tokens)
+        if heard > turn.max_new_tokens:
+            raise InvalidArgument("resume_from", f"at most {turn.max_new_tokens} tokens were asked for, got {heard}")
+        conversation = self._conversations.resume(session_id, tenant, lost.history)
+        given = lost.tokens[:heard]
+        return Taken(turn, conversation, self._journal.begin(conversation.key, lost.head, given), given, heard)

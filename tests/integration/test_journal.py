@@ -1,0 +1,211 @@
+"""The journal on a real Redis: written beside the answers, read by others, owned by one, and missed by nobody."""
+
+import asyncio
+import logging
+
+import pytest
+
+from orchestrator.config import OrchestratorConfig
+from orchestrator.history import History
+from orchestrator.journal import Journal, JournalState
+from orchestrator.journal_messages import write_answer, write_tokens
+from orchestrator.journal_store import MISSING, TAKEN, WRITTEN, JournalStore, Write
+from orchestrator.request import read_turn
+from outrider.errors import Unavailable
+from outrider.v1.orchestrator_pb2 import GenerateRequest
+from tests.redis_server import redis_server
+from tests.waiting import eventually
+
+KEY = ("tenant", "a" * 32)
+REQUEST = GenerateRequest(prompt="hi")
+HISTORY = History((1, 2), None, 1, "print")
+HEAD = write_answer(REQUEST, read_turn(REQUEST, OrchestratorConfig("folder"), 10, 4), HISTORY)
+
+
+def journal(url: str, resume_s: float = 60.0, session_s: float = 60.0) -> Journal:
+    return Journal(JournalStore(url), resume_s, session_s)
+
+
+async def test_tokens_are_there_for_another_one_after_a_write() -> None:
+    async with redis_server() as server, server.client() as client:
+        mine, others = journal(server.url), journal(server.url)
+        entry = mine.begin(KEY, HEAD, (3,))
+        entry.commit([4, 5])
+        await mine.flush()
+        entry.commit([6])
+        await mine.flush()
+        lost = await others.lost(KEY)
+        assert lost is not None
+        assert (lost.tokens, lost.history, lost.request.prompt, lost.head) == ((3, 4, 5, 6), HISTORY, "hi", HEAD)
+        assert await others.lost(("other", KEY[1])) is None, "a tenant sees its own only"
+        keys = await client.keys("*")
+        assert keys == [f"outrider:answer:{KEY[1]}:{KEY[0]}"]
+        assert 0 < await client.pttl(keys[0]) <= 60_000, "it expires as a whole"
+        await mine.close()
+        await others.close()
+
+
+async def test_who_goes_on_with_an_answer_owns_it_and_its_former_maker_is_told() -> None:
+    async with redis_server() as server:
+        mine, others = journal(server.url), journal(server.url)
+        former = mine.begin(KEY, HEAD)
+        former.commit([1, 2, 3])
+        await mine.flush()
+        entry = others.begin(KEY, HEAD, (1, 2))
+        await others.flush()
+        former.commit([9])
+        await mine.flush()
+        assert (former.superseded, entry.superseded) == (True, False)
+        mine.end(former, History((7,), None, 9), drop=False)
+        entry.commit([3])
+        await others.flush()
+        await mine.flush()
+        lost = await mine.lost(KEY)
+        assert lost is not None
+        assert lost.tokens == (1, 2, 3)
+        assert (await mine.session(KEY)).history is None, "who does not own it keeps nothing"
+        await mine.close()
+        await others.close()
+
+
+async def test_within_one_orchestrator_it_is_told_at_once() -> None:
+    async with redis_server() as server:
+        mine = journal(server.url)
+        former = mine.begin(KEY, HEAD)
+        entry = mine.begin(KEY, HEAD)
+        assert (former.superseded, entry.superseded) == (True, False)
+        await mine.flush()
+        assert not entry.superseded
+        await mine.close()
+
+
+async def test_a_session_is_kept_between_turns_and_dropped_after_its_last() -> None:
+    async with redis_server() as server, server.client() as client:
+        mine, others = journal(server.url, session_s=30.0), journal(server.url)
+        mine.end(mine.begin(KEY, HEAD), HISTORY, drop=False)
+        await mine.flush()
+        kept = await others.session(KEY)
+        assert (kept.history, kept.answering) == (HISTORY, False)
+        assert 0 < await client.pttl(f"outrider:session:{KEY[1]}:{KEY[0]}") <= 30_000
+        second = mine.begin(KEY, HEAD)
+        await mine.flush()
+        assert (await others.session(KEY)).answering, "one turn at a time"
+        assert not (await mine.session(KEY)).answering, "who makes it himself knows better"
+        mine.end(second, None, drop=False)
+        await mine.flush()
+        kept = await others.session(KEY)
+        assert (kept.history, kept.answering) == (HISTORY, False), "a turn that failed changes nothing"
+        mine.end(mine.begin(KEY, HEAD), None, drop=True)
+        await mine.flush()
+        assert (await others.session(KEY)).history is None
+        assert await others.lost(KEY) is not None, "who missed its end can still have it"
+        await mine.close()
+        await others.close()
+
+
+async def test_answers_and_sessions_expire() -> None:
+    async with redis_server() as server, server.client() as client:
+        mine = journal(server.url, resume_s=1.0, session_s=1.0)
+        mine.end(mine.begin(KEY, HEAD), HISTORY, drop=False)
+        await mine.flush()
+        assert len(await client.keys("*")) == 2
+        await asyncio.sleep(1.1)
+        assert await client.keys("*") == []
+        await mine.close()
+
+
+async def test_a_journal_that_was_emptied_is_written_anew() -> None:
+    async with redis_server() as server, server.client() as client:
+        mine = journal(server.url)
+        entry = mine.begin(KEY, HEAD)
+        entry.commit([1, 2])
+        await mine.flush()
+        await client.flushall()
+        entry.commit([3])
+        await mine.flush()
+        lost = await mine.lost(KEY)
+        assert lost is not None
+        assert lost.tokens == (1, 2, 3)
+        await mine.close()
+
+
+@pytest.mark.parametrize("how", ["frozen", "gone"])
+async def test_with_the_journal_away_answers_go_on_and_what_was_missed_is_written_later(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with redis_server() as server:
+        mine = journal(server.url)
+        running, over = mine.begin(KEY, HEAD), mine.begin(("", "b" * 32), HEAD)
+        await mine.flush()
+        if how == "frozen":
+            await server.freeze()
+        else:
+            await server.stop()
+        running.commit([1])
+        mine.end(over, HISTORY, drop=False)
+        with caplog.at_level(logging.WARNING):
+            await mine.flush()
+            await mine.flush()
+        assert mine.state is JournalState.UNAVAILABLE
+        assert len(caplog.records) == 1, "it is said once"
+        with pytest.raises(Unavailable, match="journal does not answer"):
+            await mine.lost(KEY)
+        if how == "frozen":
+            server.thaw()
+            await eventually_flushed(mine)
+            lost = await mine.lost(KEY)
+            assert lost is not None
+            assert lost.tokens == (1,)
+            assert (await mine.session(("", "b" * 32))).history == HISTORY
+        await mine.close()
+
+
+async def eventually_flushed(mine: Journal) -> None:
+    writing = asyncio.create_task(mine.follow())
+    await eventually(lambda: mine.state is JournalState.READY, "the journal is back")
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+async def test_without_a_store_nothing_is_kept_or_found() -> None:
+    mine = Journal(None, 60.0, 60.0)
+    assert mine.state is JournalState.ABSENT
+    mine.end(mine.begin(KEY, HEAD), HISTORY, drop=False)
+    await mine.flush()
+    assert (await mine.session(KEY)).history is None
+    await mine.close()
+
+
+@pytest.mark.parametrize("session_id", ["", "a", "a" * 32 + ":tenant", "A" * 32, "*", "a" * 31 + "\n"])
+async def test_no_session_id_reaches_a_key_of_another_tenant(session_id: str) -> None:
+    async with redis_server() as server:
+        mine = journal(server.url)
+        mine.begin(("", "a" * 32), HEAD)
+        mine.begin(("tenant", "a" * 32), HEAD)
+        await mine.flush()
+        assert await mine.lost(("", session_id)) is None
+        await mine.close()
+
+
+async def test_nonsense_in_the_journal_is_nothing() -> None:
+    async with redis_server() as server, server.client() as client:
+        mine = journal(server.url)
+        await client.hset(f"outrider:answer:{KEY[1]}:{KEY[0]}", mapping={"head": b"\xff\xff", "0": b"123"})
+        await client.set(f"outrider:session:{KEY[1]}:{KEY[0]}", b"\xff\xff")
+        assert await mine.lost(KEY) is None
+        assert (await mine.session(KEY)).history is None
+        await mine.close()
+
+
+async def test_many_answers_share_a_command_and_each_hears_its_own_result() -> None:
+    async with redis_server() as server:
+        store = JournalStore(server.url)
+        keys = [("", f"{number:032x}") for number in range(300)]
+        for key in keys[::2]:
+            await store.begin(key, "me", HEAD, b"", 60.0, again=False)
+        writes = [
+            Write(key, "me" if number % 3 else "you", 0, write_tokens([number])) for number, key in enumerate(keys)
+        ]
+        expected = [MISSING if n % 2 else WRITTEN if n % 3 else TAKEN for n in range(300)]
+        assert await store.write(writes, 60.0) == expected
+        await store.close()

@@ -58,6 +58,8 @@ class OrchestratorConfig:
     """Longest wait for a verdict; after it the target counts as gone."""
     target_patience_s: float = setting(60.0, least=0.0)
     """How long a running request waits for a lost target to come back."""
+    client_stall_s: float = setting(60.0, least=0.1)
+    """How long a client may leave its answer unread before it is given up."""
     drain_s: float = setting(20.0, least=0.0)
     """Seconds that running answers get to end after SIGTERM."""
 

@@ -17,6 +17,7 @@ from orchestrator.entry import Entry
 from orchestrator.journal import Journal, JournalState
 from orchestrator.pools import Pools
 from orchestrator.prompting import next_messages
+from orchestrator.readers import Readers
 from orchestrator.reception import Reception, Taken
 from orchestrator.recital import Recital
 from orchestrator.replies import JOURNAL_STATES, best, delta, finished, started, status
@@ -43,6 +44,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         self._releases: set[asyncio.Task[None]] = set()
         self._active = 0
         self._leave_at = math.inf
+        self._readers = Readers(config.client_stall_s)
         self._assembly = Assembly(config, pools, tokenizer, lambda: self._active)
         self.conversations = Conversations(config.session_ttl_s, config.max_sessions, self._release_soon)
         self._reception = Reception(config, self.conversations, journal)
@@ -55,10 +57,11 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         task.add_done_callback(self._releases.discard)
 
     async def sweep(self, every_s: float = 1.0) -> None:
-        """Drop expired conversations, for ever."""
+        """Drop expired conversations and clients that do not read, for ever."""
         while True:
             await asyncio.sleep(every_s)
             self.conversations.expire()
+            self._readers.give_up()
 
     def leave(self, in_s: float) -> None:
         """Answers that have not ended by then are given up, for others to go on with."""
@@ -79,7 +82,8 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         try:
             async with contextlib.aclosing(self._traced(taken, facts, context)) as events:
                 async for event in events:
-                    yield event
+                    with self._readers.handing():
+                        yield event
         finally:
             self._active -= 1
 

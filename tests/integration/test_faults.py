@@ -18,6 +18,7 @@ from outrider.inference.model import ModelRunner
 from outrider.status import from_rpc_error
 from outrider.v1 import draft_pb2
 from outrider.v1 import orchestrator_pb2 as pb
+from outrider.v1.orchestrator_pb2_grpc import OrchestratorServiceStub
 from outrider.wire import facts_to_pb
 from tests.fakes import (
     BrokenRunner,
@@ -426,3 +427,25 @@ async def test_a_round_really_carries_many_sessions(llama: Path) -> None:
         await asyncio.gather(*(stack.generate(prompt_of(5, i), max_new_tokens=20) for i in range(8)))
         assert max(runners[0].row_counts) >= 8
         assert sum(runners[0].row_counts) / len(runners[0].row_counts) > 4
+
+
+async def test_a_client_that_does_not_read_holds_up_itself_only_and_is_given_up(
+    farm: Farm, llama: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a window of a few bytes its answer stands still; a neighbour is answered, and then its place is free."""
+    target = await farm.replica("target", llama)
+    async with own_stack(target, client_stall_s=0.5) as stack:
+        sweeping = asyncio.create_task(stack.service.sweep(0.05))
+        window = [("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0)]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{stack.server.port}", options=window) as channel:
+            request = make_request([5], 0, max_new_tokens=20_000, logprobs=True)
+            call = OrchestratorServiceStub(channel).Generate(request, timeout=60)
+            await call.read()
+            await eventually(lambda: stack.service._readers._since, "nothing more can be handed over")
+            neighbour = await stack.generate([5], 0)
+            assert len(neighbour.ids) == 32
+            await eventually(lambda: "has not read" in caplog.text, "it is given up")
+            await eventually(lambda: not stack.service._active, "its place is free")
+            call.cancel()
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)

@@ -15,6 +15,7 @@ from orchestrator.conversations import Conversation
 from orchestrator.draft_link import DraftLink
 from orchestrator.drafting import Drafting
 from orchestrator.estimates import PoolEstimates
+from orchestrator.pool import Needs
 from orchestrator.pools import Pools
 from orchestrator.prompting import prompt_tokens
 from orchestrator.request import Turn
@@ -31,11 +32,6 @@ _RUN = 16
 
 _ALIKE = 64
 """Tokens of a prompt that decide with which other sessions it shares a replica: two blocks of a cache."""
-
-
-def _room(facts: ReplicaFacts) -> int:
-    """Tokens that a session of the target can have."""
-    return min(facts.max_positions, facts.kv_capacity_tokens)
 
 
 def _key(conversation: Conversation) -> str:
@@ -63,7 +59,7 @@ class Assembly:
         Raises InvalidArgument when it leaves no room for an answer.
         """
         prompt = await asyncio.to_thread(prompt_tokens, conversation, turn.input, self.tokenizer)
-        most = _room(facts)
+        most = facts.room
         if len(prompt) >= most:
             limits = f"{facts.max_positions} positions and a KV cache of {facts.kv_capacity_tokens} tokens"
             words = f"has {len(prompt)} tokens with its history, at most {most - 1} fit beside one token of an answer"
@@ -97,7 +93,7 @@ class Assembly:
         return generation, (draft, target)
 
     def _answer(self, turn: Turn, conversation: Conversation, facts: ReplicaFacts) -> Answer:
-        room = _room(facts) - len(conversation.log)
+        room = facts.room - len(conversation.log)
         end_ids = frozenset(turn.stop_token_ids) | (frozenset() if turn.ignore_eos else frozenset(facts.eos_token_ids))
         return Answer(Ending(min(turn.max_new_tokens, room), end_ids, turn.stops), self.tokenizer.decode)
 
@@ -112,8 +108,8 @@ class Assembly:
         key = _key(conversation)
         for place in (conversation.draft_place, conversation.target_place):
             place.key = key
-        patience_s, model = config.target_patience_s, facts.model_id
-        target = TargetLink(pools.targets, conversation.target_place, judging, patience_s, model)
+        needs = Needs(facts.model_id, min(facts.room, len(conversation.log) + turn.max_new_tokens))
+        target = TargetLink(pools.targets, conversation.target_place, judging, config.target_patience_s, needs)
         return DraftLink(pools.drafts, conversation.draft_place, asking, facts.vocab_size), target
 
     def _limits(self, turn: Turn, facts: ReplicaFacts) -> Limits:

@@ -37,6 +37,7 @@ class DraftLink:
         self._vocab_size = vocab_size
         self._opened = time.monotonic()
         self._member: Member | None = None
+        self._term = 0
         self._stream: DraftStream | None = None
         self._refused: set[str] = set()
 
@@ -84,7 +85,7 @@ class DraftLink:
             assert member.channel is not None and member.facts is not None
             facts = dataclasses.replace(member.facts, vocab_size=min(member.facts.vocab_size, self._vocab_size))
             self._stream = DraftStream(member.channel, facts, fresh(self._options, self._opened))
-            self._place.address = member.address
+            self._term, self._place.address = member.term, member.address
             member.streams.add(self._stream)
         return self._stream
 
@@ -107,7 +108,7 @@ class DraftLink:
         if isinstance(error, _REFUSALS):
             self._refused.add(member.address)
         elif not over(self._options, self._opened):
-            member.failed(error.message)
+            member.failed(error.message, self._term)
 
     def close(self) -> None:
         """End the stream, if any."""

@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 _LOOK_S = 0.25
 _CHECK_S = 1.0
 """Between two questions to a member in use."""
+_HUNG_MS = 20_000
+"""A pass that takes longer does not end."""
+_SILENT = 2
+"""Questions in a row without an answer in time, after which streams are given up: one alone may be a busy moment."""
 _BACKOFF_FIRST_S = 0.25
 _BACKOFF_MOST_S = 10.0
 
@@ -67,6 +71,8 @@ class Member:
     streams: set[Abandonable] = field(default_factory=set)
     _backoff_s: float = 0.0
     _not_before: float = 0.0
+    _silent: int = 0
+    _term: int = 0
     _watching: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -98,12 +104,18 @@ class Member:
         """Sessions that it is busy with: ours, or all rounds in its hands when it last said, if that is more."""
         return max(len(self.streams), self.facts.load.pending_rounds if self.facts else 0)
 
-    def failed(self, reason: str) -> None:
+    @property
+    def term(self) -> int:
+        """Which time of being in use this is: what went wrong in a former one says nothing of this one."""
+        return self._term
+
+    def failed(self, reason: str, term: int | None = None) -> None:
         """Stop using it; each failure in a row doubles the time until it is tried again.
 
-        Sessions that notice the same failure after the first change nothing: it is counted once.
+        Sessions that notice the same failure after the first change nothing: it is counted once. Nor does the failure
+        of a stream that was opened in a former ``term``.
         """
-        if self.state is not State.READY:
+        if self.state is not State.READY or term not in (None, self._term):
             return
         log.warning("%s is not used any more: %s", self.address, reason)
         self._back_off(reason)
@@ -137,12 +149,17 @@ class Member:
     async def handshake(self) -> None:
         """Ask what it is, and use it when it fits."""
         assert self.channel is not None
+        not_before = self._not_before
         try:
             facts = await self.ask(self.channel)
             mismatch = self.judge(facts)
         except Exception as error:  # whatever a peer answers, the watch must live
             self._no_answer(error)
-        else:
+            return
+        self._silent = 0
+        if facts.load.pass_ms >= _HUNG_MS:
+            self._hangs(f"its engine hangs: a pass has taken {facts.load.pass_ms / 1000:.0f} s")
+        elif self._not_before == not_before:  # it failed a session since it was asked: that is news, this is not
             self._answered(facts, mismatch)
 
     def _no_answer(self, error: Exception) -> None:
@@ -154,8 +171,13 @@ class Member:
         if not isinstance(error, OutriderError):
             log.error("the handshake with %s failed in a way nobody foresaw", self.address, exc_info=error)
         self._back_off(str(error))
-        if isinstance(error, DeadlineExceeded):
+        self._silent = self._silent + 1 if isinstance(error, DeadlineExceeded) else 0
+        if self._silent >= _SILENT:
             self._give_up(str(error))
+
+    def _hangs(self, reason: str) -> None:
+        self._back_off(reason)
+        self._give_up(reason)
 
     def _answered(self, facts: ReplicaFacts, mismatch: str) -> None:
         self.facts = facts
@@ -168,6 +190,7 @@ class Member:
         self._not_before = time.monotonic() + _CHECK_S
         if self.state is not State.READY:
             log.info("%s is ready: %s, %s", self.address, facts.model_id, facts.numerics.dtype)
+            self._term += 1
             self._set(State.READY, "")
 
     def _give_up(self, reason: str) -> None:

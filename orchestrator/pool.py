@@ -9,12 +9,29 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from orchestrator.member import Member, State
 from outrider.wire import Numerics, ReplicaFacts
 
 _BOUND = 1.25
 """Most that a member may have of an equal share of the sessions before others are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a session needs of a replica: the model, where it matters; room for so many tokens; and, if there is a
+    choice, numerics ``like`` those it began with, which choose the same tokens to the bit."""
+
+    model: str | None = None
+    room: int = 0
+    like: Numerics | None = None
+
+    def met_by(self, facts: ReplicaFacts | None) -> bool:
+        """Whether a replica will do."""
+        if facts is None:
+            return self.model is None and self.room == 0
+        return self.model in (None, facts.model_id) and facts.room >= self.room
 
 
 def _weight(key: str, address: str) -> bytes:
@@ -42,10 +59,18 @@ class Pool:
 
     @property
     def facts(self) -> ReplicaFacts | None:
-        """What one of them said of itself, one in use if there is any; never of one that does not fit."""
-        known = [m for m in self.members if m.facts is not None and m.state is not State.REFUSED]
-        known.sort(key=lambda m: m.state is not State.READY)
-        return known[0].facts if known else None
+        """What the one with the most room said of itself, of those in use if there are any; never one that does not
+        fit. What it would take at once and another one would not, is left out."""
+        ready = [m.facts for m in self.members if m.facts is not None and m.state is State.READY]
+        known = [m.facts for m in self.members if m.facts is not None and m.state is not State.REFUSED]
+        alike = ready or known
+        if not alike:
+            return None
+        return replace(
+            max(alike, key=lambda facts: facts.room),
+            max_draft_tokens=min(facts.max_draft_tokens for facts in alike),
+            max_run=min(facts.max_run for facts in alike),
+        )
 
     @property
     def reason(self) -> str:
@@ -97,15 +122,14 @@ class Pool:
         key: str,
         stay: str = "",
         avoid: Collection[str] = (),
-        model: str | None = None,
-        like: Numerics | None = None,
+        needs: Needs = Needs(),
     ) -> Member | None:
-        """A member in use for a session, or None. ``stay``: the address where it was; ``avoid``: where it was refused;
-        ``model``: the only one that will do. Those whose numerics are ``like`` come first: they choose the same tokens
-        to the bit."""
+        """A member in use for a session, or None. ``stay``: the address where it was; ``avoid``: where it was
+        refused."""
         fit = [m for m in self.members if m.state is State.READY and m.address not in avoid]
-        fit = [m for m in fit if model is None or (m.facts is not None and m.facts.model_id == model)]
+        fit = [m for m in fit if needs.met_by(m.facts)]
         fit = [m for m in fit if not m.leaving] or fit
+        like = needs.like
         fit = [m for m in fit if like is None or (m.facts is not None and m.facts.numerics == like)] or fit
         if not fit:
             return None

@@ -6,6 +6,7 @@ know the acceptance loop.
 
 import asyncio
 import time
+from dataclasses import replace
 
 from opentelemetry.trace import Span
 
@@ -13,13 +14,14 @@ from orchestrator.deadlines import fresh
 from orchestrator.member import Member
 from orchestrator.peers import Verdict
 from orchestrator.place import Place
-from orchestrator.pool import Pool
+from orchestrator.pool import Needs, Pool
 from orchestrator.round_stream import StreamOptions
 from orchestrator.target_stream import TargetStream
-from outrider.errors import OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
+from outrider.errors import NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.tokens import CacheMiss, Claim
-from outrider.wire import Numerics
 
+_ITS_OWN = (OutriderError, NonFiniteLogits)
+"""What may be the request's fault or that of the target: another target tells."""
 _NO_ROOM_S = 0.5
 """Pause before targets that had no room for a running answer, or none that will do, are looked at again."""
 
@@ -28,18 +30,18 @@ class TargetLink:
     """A session's way to the targets; implements ``peers.Target``. ``crossed``: the answer went on at a target whose
     numerics differ from those it began with, because no other was left."""
 
-    def __init__(self, pool: Pool, place: Place, options: StreamOptions, patience_s: float, model: str) -> None:
-        """``model``: the only one that will do."""
-        self._model = model
+    def __init__(self, pool: Pool, place: Place, options: StreamOptions, patience_s: float, needs: Needs) -> None:
+        self._needs = needs
         self._pool = pool
         self._place = place
         self._options = options
         self._patience_s = patience_s
         self._opened = time.monotonic()
         self._member: Member | None = None
+        self._term = 0
         self._stream: TargetStream | None = None
         self._full: set[str] = set()
-        self._numerics: Numerics | None = None
+        self._suspects: list[tuple[Member, int, str]] = []
         self.crossed = False
 
     @property
@@ -66,7 +68,7 @@ class TargetLink:
                 answer = await self._stream.verify(number, claim, block, run, span)
             except (Unavailable, ProtocolViolation) as error:
                 self.close()
-                member.failed(error.message)
+                member.failed(error.message, self._term)
                 lost.add(member.address)
                 if not self._worth_going_on(error, lost, give_up):
                     raise
@@ -74,9 +76,24 @@ class TargetLink:
                 self.close()
                 if not await self._elsewhere(member, number, give_up):
                     raise
+            except OutriderError as error:
+                if type(error) not in _ITS_OWN:
+                    raise
+                self.close()
+                lost.add(member.address)
+                self._suspects.append((member, self._term, error.message))
+                if self._others(lost) is None:
+                    raise
             else:
                 member.succeeded()
+                self._convict()
                 return answer
+
+    def _convict(self) -> None:
+        """Another target did what these could not, so it was not for the request."""
+        for member, term, reason in self._suspects:
+            member.failed(reason, term)
+        self._suspects.clear()
 
     def _worth_going_on(self, error: OutriderError, lost: set[str], give_up: float) -> bool:
         """Whether there is a target that this round has not lost yet, or one of them is worth waiting for."""
@@ -85,7 +102,7 @@ class TargetLink:
         return not isinstance(error, ProtocolViolation) and time.monotonic() < give_up
 
     def _others(self, avoid: set[str]) -> Member | None:
-        return self._pool.choose(self._place.key, self._place.address, avoid, self._model, self._numerics)
+        return self._pool.choose(self._place.key, self._place.address, avoid, self._needs)
 
     def _move_on(self) -> None:
         """Leave a target that drains or is in trouble between two runs, where there is another one of its numerics:
@@ -94,7 +111,7 @@ class TargetLink:
         if member is None or self.coming or member.staying:
             return
         other = self._others({*self._full, member.address})
-        if other is not None and other.staying and other.facts is not None and other.facts.numerics == self._numerics:
+        if other is not None and other.staying and other.facts is not None and other.facts.numerics == self._needs.like:
             self._place.address = other.address
             self.close()
 
@@ -114,19 +131,21 @@ class TargetLink:
             async with asyncio.timeout(max(0.0, patience_s)):
                 member = await self._choose()
         except TimeoutError:
-            raise Unavailable(f"no target for {self._model}: {self._pool.reason}", retry_after_s=1.0) from None
+            raise Unavailable(f"no target for {self._needs.model}: {self._pool.reason}", retry_after_s=1.0) from None
         assert member.channel is not None and member.facts is not None
         stream = TargetStream(member.channel, member.facts, fresh(self._options, self._opened))
-        self._member, self._place.address = member, member.address
-        self._numerics = self._numerics or member.facts.numerics
-        self.crossed = self.crossed or member.facts.numerics != self._numerics
+        self._member, self._term, self._place.address = member, member.term, member.address
+        if self._needs.like is None:
+            self._needs = replace(self._needs, like=member.facts.numerics)
+        self.crossed = self.crossed or member.facts.numerics != self._needs.like
         member.streams.add(stream)
         return stream
 
     async def _choose(self) -> Member:
         while True:
             await self._pool.wait()
-            member = self._others(self._full) or self._others(set())  # those that had room may have gone meanwhile
+            avoid = {*self._full, *(member.address for member, _, _ in self._suspects)}
+            member = self._others(avoid) or self._others(set())  # those that had room may have gone meanwhile
             if member is not None:
                 return member
             await asyncio.sleep(_NO_ROOM_S)

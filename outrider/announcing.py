@@ -44,9 +44,10 @@ class Announcer:
     async def _announce(self) -> None:
         try:
             await self._registry.announce(self._replica, self._lease_s)
-        except OutriderError as error:
+        except Exception as error:  # whatever is wrong with the registry, the replica serves
             if not self._away:
-                log.warning("%s; sessions that know this replica go on, new orchestrators do not find it", error)
+                words = "%s; sessions that know this replica go on, new orchestrators do not find it"
+                log.warning(words, error, exc_info=not isinstance(error, OutriderError))
             self._away = True
             return
         if self._away:
@@ -60,6 +61,6 @@ class Announcer:
             await asyncio.gather(self._task, return_exceptions=True)
         try:
             await self._registry.withdraw(self._replica.role, self._replica.address)
-        except OutriderError as error:
+        except Exception as error:  # as above, and the replica must end
             log.warning("%s; the lease runs out by itself", error)
         await self._registry.close()

@@ -59,6 +59,7 @@ class Registry:
     def __init__(self, url: str, prefix: str = "outrider") -> None:
         """Raises ValueError for a URL that is none of Redis. It connects when it is first used."""
         self._prefix = prefix
+        self._nonsense: set[tuple[str, str]] = set()
         self._redis: Any = Redis.from_url(
             url,
             decode_responses=True,
@@ -91,6 +92,9 @@ class Registry:
     async def replicas(self, role: str) -> tuple[Announcement, ...]:
         """All that are announced now, by address. What is no announcement is left out, and logged."""
         addresses = sorted(await self._asked(self._redis.smembers(self._index(role))))
+        self._nonsense &= {
+            (other, address) for other, address in self._nonsense if other != role or address in addresses
+        }
         if not addresses:
             return ()
         texts = await self._asked(self._redis.mget([self._key(role, address) for address in addresses]))
@@ -102,13 +106,16 @@ class Registry:
         if expired:
             await self._asked(self._redis.srem(self._index(role), *expired))
 
-    @staticmethod
-    def _read(role: str, address: str, text: str) -> Announcement | None:
+    def _read(self, role: str, address: str, text: str) -> Announcement | None:
+        """None for what is no announcement; it is logged when it appears."""
         try:
             replica = parse_announcement(text)
         except ValueError as error:
-            log.warning("the registry has nonsense for the %s at %s: %s", role, address, error)
+            if (role, address) not in self._nonsense:
+                log.warning("the registry has nonsense for the %s at %s: %s", role, address, error)
+            self._nonsense.add((role, address))
             return None
+        self._nonsense.discard((role, address))
         return replica if (replica.role, replica.address) == (role, address) else None
 
     @staticmethod

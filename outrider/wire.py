@@ -34,13 +34,15 @@ class Numerics:
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """How busy a replica is; tokens are whole blocks. The last two count since the start of the process."""
+    """How busy a replica is; tokens are whole blocks. What concerns the prefix cache counts since the start of the
+    process; ``pass_ms`` is how long the pass in hand has taken so far."""
 
     sessions: int = 0
     pending_rounds: int = 0
     kv_used_tokens: int = 0
     prefix_cache_queries: int = 0
     prefix_cache_hits: int = 0
+    pass_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class ReplicaFacts:
     load: LoadFacts = field(default_factory=LoadFacts)
     protocol_version: int = PROTOCOL_VERSION
 
+    @property
+    def room(self) -> int:
+        """Tokens that a session can have."""
+        return min(self.max_positions, self.kv_capacity_tokens)
+
 
 def load_to_pb(load: LoadFacts) -> common_pb2.Load:
     """A load as a message."""
@@ -70,13 +77,19 @@ def load_to_pb(load: LoadFacts) -> common_pb2.Load:
         kv_used_tokens=load.kv_used_tokens,
         prefix_cache_queries=load.prefix_cache_queries,
         prefix_cache_hits=load.prefix_cache_hits,
+        pass_ms=load.pass_ms,
     )
 
 
 def load_from_pb(load: common_pb2.Load) -> LoadFacts:
     """A load from a message."""
     return LoadFacts(
-        load.sessions, load.pending_rounds, load.kv_used_tokens, load.prefix_cache_queries, load.prefix_cache_hits
+        load.sessions,
+        load.pending_rounds,
+        load.kv_used_tokens,
+        load.prefix_cache_queries,
+        load.prefix_cache_hits,
+        load.pass_ms,
     )
 
 

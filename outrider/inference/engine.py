@@ -55,6 +55,7 @@ class Engine:
         self.pool = BlockPool(runner.num_blocks)
         self.sessions = SessionStore(self.pool, runner.block_size, options.session_ttl_s)
         self._queried = self._hits = 0
+        self._step_began: float | None = None
         self._admission = Admission(self.sessions, runner.max_positions, runner.copy_blocks, options.admission)
         self._begin_anew()
 
@@ -76,7 +77,9 @@ class Engine:
         """A snapshot; numbers only, safe to take from another thread."""
         size = self._runner.block_size
         used = (self.pool.total - self.pool.free) * size
-        return LoadFacts(len(self.sessions), self._rounds(), used, self._queried, self._hits)
+        began = self._step_began
+        pass_ms = max(0, int((self._clock() - began) * 1000)) if began is not None else 0
+        return LoadFacts(len(self.sessions), self._rounds(), used, self._queried, self._hits, pass_ms)
 
     def _rounds(self) -> int:
         """Rounds that wait or run; branches are one with the round that they belong to."""
@@ -131,6 +134,13 @@ class Engine:
 
     def step(self) -> bool:
         """Admit what fits, run one pass and deliver what is complete. False when there was nothing to run."""
+        self._step_began = self._clock()
+        try:
+            return self._step()
+        finally:
+            self._step_began = None
+
+    def _step(self) -> bool:
         self._running.drop_abandoned()
         self._admit()
         planned = self._passes.plan(self._running.jobs, self.sessions)

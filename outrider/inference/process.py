@@ -10,7 +10,7 @@ import uvloop
 from outrider import config as configuration
 from outrider import logs, telemetry
 from outrider.announcing import Announcer, advertised
-from outrider.config import ReplicaConfig
+from outrider.config import ConfigError, ReplicaConfig
 from outrider.errors import OutriderError
 from outrider.inference.replica import Replica, load_replica
 from outrider.registry import Announcement, Registry
@@ -21,17 +21,26 @@ Attach = Callable[[Replica, Any], None]
 """Adds the service of a loaded replica to a gRPC server."""
 
 
-def _announcer(config: ReplicaConfig, role: str, replica: Replica, port: int) -> Announcer | None:
-    """None without a registry. Raises ConfigError."""
+def _registry(config: ReplicaConfig) -> Registry | None:
+    """None where there is none. Raises ValueError for what could not be announced, before a model is loaded for it."""
     if not config.registry:
         return None
+    advertised(config.listen, 0, config.advertise)
+    try:
+        return Registry(config.registry)
+    except ValueError as error:
+        raise ConfigError(f"OUTRIDER_REGISTRY={config.registry!r}: {error}") from None
+
+
+def _announcer(registry: Registry, config: ReplicaConfig, role: str, replica: Replica, port: int) -> Announcer:
     facts = replica.facts
     address = advertised(config.listen, port, config.advertise)
     announcement = Announcement(role, address, facts.incarnation, facts.model_id, facts.kv_capacity_tokens)
-    return Announcer(Registry(config.registry), announcement, config.lease_s)
+    return Announcer(registry, announcement, config.lease_s)
 
 
 async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name: str, attach: Attach) -> None:
+    registry = _registry(config)
     stopped = asyncio.create_task(wait_for_signal())
     loading = asyncio.create_task(load_replica(config, span_name))
     await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
@@ -42,7 +51,7 @@ async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name:
     server = Server(config.listen, [service_name], config.max_streams, config.drain_s)
     attach(replica, server.grpc_server)
     await server.start()
-    announcer = _announcer(config, role, replica, server.port)
+    announcer = _announcer(registry, config, role, replica, server.port) if registry is not None else None
     await server.set_serving(True)
     log.info("%s serves on %s", service_name, config.listen)
     if announcer is not None:

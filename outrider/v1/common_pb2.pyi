@@ -63,18 +63,20 @@ class ReplicaInfo(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., model_id: _Optional[str] = ..., tokenizer_fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., max_positions: _Optional[int] = ..., numerics: _Optional[_Union[Numerics, _Mapping]] = ..., row_invariant: bool = ..., kv_capacity_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., max_run: _Optional[int] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("sessions", "pending_rounds", "kv_used_tokens", "prefix_cache_queries", "prefix_cache_hits")
+    __slots__ = ("sessions", "pending_rounds", "kv_used_tokens", "prefix_cache_queries", "prefix_cache_hits", "pass_ms")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     PENDING_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     KV_USED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     PREFIX_CACHE_QUERIES_FIELD_NUMBER: _ClassVar[int]
     PREFIX_CACHE_HITS_FIELD_NUMBER: _ClassVar[int]
+    PASS_MS_FIELD_NUMBER: _ClassVar[int]
     sessions: int
     pending_rounds: int
     kv_used_tokens: int
     prefix_cache_queries: int
     prefix_cache_hits: int
-    def __init__(self, sessions: _Optional[int] = ..., pending_rounds: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ..., prefix_cache_queries: _Optional[int] = ..., prefix_cache_hits: _Optional[int] = ...) -> None: ...
+    pass_ms: int
+    def __init__(self, sessions: _Optional[int] = ..., pending_rounds: _Optional[int] = ..., kv_used_tokens: _Optional[int] = ..., prefix_cache_queries: _Optional[int] = ..., prefix_cache_hits: _Optional[int] = ..., pass_ms: _Optional[int] = ...) -> None: ...
 
 class CacheMiss(_message.Message):
     __slots__ = ("cached_len",)

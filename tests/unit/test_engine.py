@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import Cancelled, InvalidArgument, OutriderError, Unavailable
 from outrider.inference.engine import Engine, EngineOptions
+from outrider.inference.packed import PackedPass
 from outrider.inference.passes import PassRecord
 from outrider.inference.program import Done, More
 from outrider.inference.schedule import RowBudget
@@ -353,7 +354,23 @@ def test_load_counts_sessions_rounds_and_whole_blocks() -> None:
     run(engine, "a", claim_of(PROMPT))
     submit(engine, "b", claim_of(PROMPT))
     load = engine.load()
-    assert (load.sessions, load.pending_rounds, load.kv_used_tokens) == (1, 1, 8)
+    assert (load.sessions, load.pending_rounds, load.kv_used_tokens, load.pass_ms) == (1, 1, 8, 0)
+
+
+def test_a_pass_that_does_not_end_is_seen_from_outside() -> None:
+    """Another thread asks while the engine's own is in the pass."""
+    now, seen = [0.0], []
+
+    class Slow(ScriptedRunner):
+        def forward(self, plan: PackedPass) -> torch.Tensor:
+            now[0] += 25.0
+            seen.append(engine.load().pass_ms)
+            return super().forward(plan)
+
+    engine = Engine(Slow(), clock=lambda: now[0])
+    run(engine, "a", claim_of(PROMPT))
+    assert seen == [25_000]
+    assert engine.load().pass_ms == 0
 
 
 class Broken:

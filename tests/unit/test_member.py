@@ -126,6 +126,8 @@ async def test_a_member_in_use_is_asked_every_second_and_its_streams_are_given_u
     assert (made.state, stream.reasons) == (State.UNAVAILABLE, [])
     replica.error = DeadlineExceeded("no answer")
     await made.handshake()
+    assert (made.state, stream.reasons) == (State.UNAVAILABLE, []), "one alone may be a busy moment"
+    await made.handshake()
     assert stream.reasons == ["no answer"]
 
 
@@ -182,3 +184,60 @@ async def test_whatever_goes_wrong_in_judging_is_a_failure_and_no_end() -> None:
     made.judge = judge
     await made.handshake()
     assert made.state is State.UNAVAILABLE
+
+
+async def test_an_answer_in_between_says_that_it_does_not_hang(clock: Clock) -> None:
+    replica, stream = Replica(), Stream()
+    made = member(replica)
+    made.streams.add(stream)
+    for error in (None, DeadlineExceeded("slow"), None, DeadlineExceeded("slow"), Unavailable("drains")):
+        replica.error = error
+        await made.handshake()
+    assert stream.reasons == []
+
+
+async def test_an_engine_whose_pass_does_not_end_is_known_though_its_process_answers(clock: Clock) -> None:
+    replica, stream = Replica(), Stream()
+    made = member(replica)
+    await made.handshake()
+    made.streams.add(stream)
+    replica.facts = dataclasses.replace(FACTS, load=LoadFacts(pass_ms=19_999))
+    await made.handshake()
+    assert (made.state, stream.reasons) == (State.READY, [])
+    replica.facts = dataclasses.replace(FACTS, load=LoadFacts(pass_ms=20_000))
+    await made.handshake()
+    assert (made.state, len(stream.reasons)) == (State.UNAVAILABLE, 1)
+    assert "engine hangs" in made.reason
+    states = []
+    for facts in (replica.facts, FACTS):
+        replica.facts = facts
+        await made.handshake()
+        states.append(made.state)
+    assert states == [State.UNAVAILABLE, State.READY], "as long as it lasts"
+
+
+async def test_a_failure_of_a_former_time_in_use_changes_nothing() -> None:
+    made = member(Replica())
+    await made.handshake()
+    former = made.term
+    made.failed("gone")
+    await made.handshake()
+    states = []
+    for term in (former, made.term):
+        made.failed("gone", term)
+        states.append(made.state)
+    assert states == [State.READY, State.UNAVAILABLE]
+
+
+async def test_an_answer_that_was_asked_for_before_a_failure_does_not_undo_it(clock: Clock) -> None:
+    replica = Replica()
+    made = member(replica)
+    await made.handshake()
+
+    async def ask(channel: Any) -> ReplicaFacts:
+        made.failed("a session lost its stream")
+        return FACTS
+
+    made.ask = ask
+    await made.handshake()
+    assert (made.state, made.due) == (State.UNAVAILABLE, False)

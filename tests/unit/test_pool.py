@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.member import Member, State
-from orchestrator.pool import Pool
+from orchestrator.pool import Needs, Pool
 from outrider.wire import Numerics, ReplicaFacts
 
 FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
@@ -95,18 +95,18 @@ def test_another_model_never_will_do() -> None:
     """Not even where it is the only one."""
     made = Pool(member)
     made.add(member("host:0", facts=dataclasses.replace(FACTS, model_id="another")))
-    assert made.choose("k", stay="host:0", model="m") is None
+    assert made.choose("k", stay="host:0", needs=Needs("m")) is None
     made.add(member("host:1"))
-    assert made.choose("k", stay="host:0", model="m") is made.at("host:1")
+    assert made.choose("k", stay="host:0", needs=Needs("m")) is made.at("host:1")
 
 
 def test_the_same_numerics_come_before_the_old_place_and_any_before_none() -> None:
     made = Pool(member)
     made.add(member("host:0", facts=OTHER))
     made.add(member("host:1"))
-    assert made.choose("k", stay="host:0", like=FACTS.numerics) is made.at("host:1")
+    assert made.choose("k", stay="host:0", needs=Needs(like=FACTS.numerics)) is made.at("host:1")
     made.members[1].failed("gone")
-    assert made.choose("k", like=FACTS.numerics) is made.at("host:0")
+    assert made.choose("k", needs=Needs(like=FACTS.numerics)) is made.at("host:0")
 
 
 async def test_it_is_ready_while_one_of_them_is() -> None:
@@ -156,3 +156,13 @@ async def test_a_member_that_nobody_names_any_more_stays_as_long_as_it_is_in_use
     assert closed == ["b:1"]
     await made.close()
     assert (closed, made.members, made.ready) == (["b:1", "a:1"], (), False)
+
+
+def test_limits_are_those_of_the_roomiest_and_of_what_all_in_use_take() -> None:
+    made = Pool(member)
+    made.add(member("host:0", facts=dataclasses.replace(FACTS, kv_capacity_tokens=64, max_draft_tokens=9, max_run=2)))
+    made.add(member("host:1", facts=dataclasses.replace(FACTS, max_draft_tokens=5, max_run=7)))
+    made.add(member("host:2", State.UNAVAILABLE, dataclasses.replace(FACTS, max_positions=9999, max_run=0)))
+    facts = made.facts
+    assert facts is not None
+    assert (facts.room, facts.max_draft_tokens, facts.max_run) == (512, 5, 2)

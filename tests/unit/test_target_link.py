@@ -10,8 +10,9 @@ from opentelemetry.trace import INVALID_SPAN
 from orchestrator.member import State
 from orchestrator.peers import Verdict
 from orchestrator.place import Place
+from orchestrator.pool import Needs
 from orchestrator.target_link import TargetLink
-from outrider.errors import NonFiniteLogits, ProtocolViolation, ResourceExhausted, Unavailable
+from outrider.errors import NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.v1 import target_pb2
 from outrider.wire import Numerics, ReplicaFacts
 from tests.unit.link_members import pool_of, raising, ready
@@ -19,13 +20,15 @@ from tests.unit.test_clients import BLOCK, CLAIM, FACTS, VOCAB, Answer, block, j
 from tests.unit.test_status import bare
 from tests.waiting import eventually
 
+NEEDS = Needs(FACTS.model_id)
+
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL])
 async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) -> None:
     answers = [lambda request: bare(code, "broke"), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
     waiting = asyncio.create_task(
-        TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+        TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     )
     await eventually(lambda: member.state is not State.READY, "the link has noticed")
     await member.handshake()
@@ -36,7 +39,7 @@ async def test_a_target_whose_call_breaks_is_asked_again(code: grpc.StatusCode) 
 async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
     answers = [raising(Unavailable("gone")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+    link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
     waiting = asyncio.create_task(link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN))
     await eventually(lambda: member.state is not State.READY, "the link has noticed")
     assert not waiting.done()
@@ -48,7 +51,7 @@ async def test_a_lost_target_is_waited_for_and_asked_again() -> None:
 
 async def test_patience_ends_with_the_reason_and_a_delay() -> None:
     member, _ = await ready(raising(Unavailable("gone")))
-    link = TargetLink(pool_of(member), Place(), options(), 0.02, FACTS.model_id)
+    link = TargetLink(pool_of(member), Place(), options(), 0.02, NEEDS)
     with pytest.raises(Unavailable, match="gone") as caught:
         await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert caught.value.retry_after_s == 1.0
@@ -58,7 +61,7 @@ async def test_patience_ends_with_the_reason_and_a_delay() -> None:
 async def test_an_error_of_the_request_itself_is_not_retried() -> None:
     member, channel = await ready(raising(NonFiniteLogits("position 7")))
     with pytest.raises(NonFiniteLogits):
-        link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+        link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
         await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert len(channel.call.sent) == 1
     assert member.state is State.READY
@@ -67,20 +70,20 @@ async def test_an_error_of_the_request_itself_is_not_retried() -> None:
 async def test_a_target_that_names_a_token_that_does_not_exist_is_not_blamed_on_the_client() -> None:
     member, _ = await ready(verdict(verdict=target_pb2.Verdict(num_accepted=0, next_token=VOCAB, cached_len=5)))
     with pytest.raises(ProtocolViolation):
-        link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+        link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
         await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
 async def test_closing_a_link_that_never_opened_is_nothing() -> None:
     member, _ = await ready(proposal(block=block(1)))
-    TargetLink(pool_of(member), Place(), options(), 1.0, FACTS.model_id).close()
+    TargetLink(pool_of(member), Place(), options(), 1.0, NEEDS).close()
 
 
 async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again() -> None:
     member, _ = await ready(proposal())
     member.failed("gone")
     before = member._not_before
-    link = TargetLink(pool_of(member), Place(), options(), 0.01, FACTS.model_id)
+    link = TargetLink(pool_of(member), Place(), options(), 0.01, NEEDS)
     for _ in range(5):
         with pytest.raises(Unavailable, match="is away: gone"):
             await link.verify(0, CLAIM, (), 0, INVALID_SPAN)
@@ -90,7 +93,7 @@ async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again
 async def test_a_target_without_room_refuses_a_new_answer_with_its_delay() -> None:
     member, channel = await ready(raising(ResourceExhausted("full", retry_after_s=3.0)))
     with pytest.raises(ResourceExhausted, match="full") as caught:
-        link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+        link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
         await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (caught.value.retry_after_s, len(channel.call.sent), member.state) == (3.0, 1, State.READY)
 
@@ -101,7 +104,7 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
     monkeypatch.setattr("orchestrator.target_link._NO_ROOM_S", 0.0)
     answers = [raising(ResourceExhausted("full")), raising(ResourceExhausted("full")), verdict(verdict=judged(1))]
     member, channel = await ready(lambda request: answers.pop(0)(request))
-    link = TargetLink(pool_of(member), Place(), options(), 5.0, FACTS.model_id)
+    link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
     answer = await link.verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert isinstance(answer, Verdict)
     assert (len(channel.call.sent), member.state) == (3, State.READY)
@@ -110,7 +113,7 @@ async def test_a_running_answer_is_asked_again_when_a_target_has_no_room_for_it(
 async def test_patience_with_a_target_that_never_has_room_ends() -> None:
     member, _ = await ready(raising(ResourceExhausted("full")))
     with pytest.raises(ResourceExhausted):
-        link = TargetLink(pool_of(member), Place(), options(), 0.0, FACTS.model_id)
+        link = TargetLink(pool_of(member), Place(), options(), 0.0, NEEDS)
         await link.verify(7, CLAIM, BLOCK, 0, INVALID_SPAN)
 
 
@@ -127,7 +130,7 @@ async def test_another_target_goes_on_at_once(answer: Answer) -> None:
     bad, _ = await ready(answer, "host:1")
     good, channel = await ready(verdict(verdict=judged(1)), "host:2")
     place = Place(address="host:1")
-    link = TargetLink(pool_of(bad, good), place, options(), 5.0, FACTS.model_id)
+    link = TargetLink(pool_of(bad, good), place, options(), 5.0, NEEDS)
     for number in (0, 1):
         assert isinstance(await link.verify(number, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
     assert (place.address, link.crossed, len(channel.call.sent)) == ("host:2", False, 2)
@@ -141,7 +144,7 @@ async def test_an_answer_goes_on_where_the_bits_are_the_same_if_it_can() -> None
     first, _ = await ready(lambda request: answers.pop(0)(request), "host:1")
     others = [(await ready(verdict(verdict=judged(1)), f"host:{n}", facts))[0] for n, facts in ((2, OTHER), (3, FACTS))]
     place = Place(address="host:1")
-    link = TargetLink(pool_of(first, *others), place, options(), 5.0, FACTS.model_id)
+    link = TargetLink(pool_of(first, *others), place, options(), 5.0, NEEDS)
     for number in (0, 1):
         await link.verify(number, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert (place.address, link.crossed) == ("host:3", False)
@@ -159,7 +162,7 @@ async def test_a_target_that_drains_is_left_between_rounds_for_one_of_its_numeri
     first, _ = await ready(verdict(verdict=judged(1)), "host:1")
     second, _ = await ready(verdict(verdict=judged(1)), "host:2", facts)
     where = Place(address="host:1")
-    link = TargetLink(pool_of(first, second), where, options(), 5.0, FACTS.model_id)
+    link = TargetLink(pool_of(first, second), where, options(), 5.0, NEEDS)
     await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     first.unnamed_since = 0.0
     await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
@@ -170,7 +173,7 @@ async def test_a_running_answer_waits_for_its_own_model() -> None:
     """Another one would go on with other tokens."""
     first, _ = await ready(verdict(verdict=judged(1)), "host:1")
     other, channel = await ready(verdict(verdict=judged(1)), "host:2", dataclasses.replace(FACTS, model_id="another"))
-    link = TargetLink(pool_of(first, other), Place(address="host:1"), options(), 0.05, FACTS.model_id)
+    link = TargetLink(pool_of(first, other), Place(address="host:1"), options(), 0.05, NEEDS)
     await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     first.failed("gone")
     link.close()
@@ -183,9 +186,49 @@ async def test_patience_that_one_target_has_used_up_does_not_keep_a_round_from_t
     """And each is asked once: those that hang as well end the round."""
     hung = [(await ready(raising(Unavailable("silence")), f"host:{n}"))[0] for n in (1, 2)]
     good, _ = await ready(verdict(verdict=judged(1)), "host:3")
-    link = TargetLink(pool_of(*hung, good), Place(address="host:1"), options(), 0.0, FACTS.model_id)
+    link = TargetLink(pool_of(*hung, good), Place(address="host:1"), options(), 0.0, NEEDS)
     assert isinstance(await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
-    again = TargetLink(pool_of(hung[0]), Place(), options(), 0.0, FACTS.model_id)
+    again = TargetLink(pool_of(hung[0]), Place(), options(), 0.0, NEEDS)
     await hung[0].handshake()
     with pytest.raises(Unavailable, match="silence"):
         await again.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+
+
+@pytest.mark.parametrize("error", [NonFiniteLogits("position 7"), OutriderError("the forward pass failed")])
+async def test_what_may_be_the_targets_own_fault_is_tried_elsewhere_and_the_guilty_one_is_left(
+    error: OutriderError,
+) -> None:
+    poisoned, _ = await ready(raising(error), "host:1")
+    good, _ = await ready(verdict(verdict=judged(1)), "host:2")
+    link = TargetLink(pool_of(poisoned, good), Place(address="host:1"), options(), 5.0, NEEDS)
+    assert isinstance(await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
+    assert (poisoned.state, poisoned.reason, good.state) == (State.UNAVAILABLE, error.message, State.READY)
+
+
+async def test_what_every_target_says_is_for_the_request() -> None:
+    members = [(await ready(raising(NonFiniteLogits("position 7")), f"host:{n}"))[0] for n in (1, 2)]
+    link = TargetLink(pool_of(*members), Place(), options(), 5.0, NEEDS)
+    with pytest.raises(NonFiniteLogits):
+        await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert all(member.state is State.READY for member in members), "others may be served"
+
+
+async def test_an_answer_goes_where_all_of_it_has_room() -> None:
+    small, _ = await ready(verdict(verdict=judged(1)), "host:1", dataclasses.replace(FACTS, kv_capacity_tokens=64))
+    large, _ = await ready(verdict(verdict=judged(1)), "host:2")
+    place = Place(address="host:1")
+    link = TargetLink(pool_of(small, large), place, options(), 0.0, Needs(FACTS.model_id, 65))
+    await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert place.address == "host:2"
+
+
+async def test_a_stream_of_a_former_time_says_nothing_of_a_target_that_is_back() -> None:
+    """It broke when the target went; another answer has noticed that, and the target has come back since."""
+    answers = [verdict(verdict=judged(1)), raising(Unavailable("gone")), verdict(verdict=judged(1))]
+    member, _ = await ready(lambda request: answers.pop(0)(request))
+    link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
+    await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    member.failed("gone")
+    await member.handshake()
+    assert isinstance(await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
+    assert member.state is State.READY

@@ -25,7 +25,7 @@ FACTS = wire.ReplicaFacts(
     max_draft_tokens=16,
     max_run=64,
     numerics=wire.Numerics("h", "b", "bfloat16", "p"),
-    load=wire.LoadFacts(3, 2, 2**35),
+    load=wire.LoadFacts(3, 2, 2**35, 4, 5, 6),
     protocol_version=1,
 )
 

@@ -52,6 +52,15 @@ class OrchestratorConfig:
     """Seconds that a kept session waits for its next turn."""
     max_sessions: int = setting(10_000, least=1)
     """Most kept sessions; a new one drops the least recently used."""
+    tenants: str = setting("")
+    """Path of a TOML file with the API keys and limits of tenants. Empty for none: whoever calls may name any tenant,
+    and none has limits of its own."""
+    max_answers: int = setting(256, least=1)
+    """Most answers running at once, of all tenants together; further requests wait."""
+    max_waiting: int = setting(512, least=0)
+    """Most requests that wait for their turn; beyond it the tenant with the most waiting is refused its newest."""
+    admission_s: float = setting(10.0, least=0.0)
+    """Longest wait of a request before it is refused with RESOURCE_EXHAUSTED."""
     draft_timeout_s: float = setting(2.0, least=0.001)
     """Longest wait for a proposal; after it the round goes on without."""
     verify_timeout_s: float = setting(120.0, least=0.01)

@@ -1,8 +1,8 @@
 """The errors of Outrider and the one table that maps them to gRPC status codes, both ways.
 
 A code says what the caller should do: INVALID_ARGUMENT never retry, RESOURCE_EXHAUSTED another replica or
-later, UNAVAILABLE another replica now, ABORTED the same request again when the other one has ended. It does
-not know gRPC beyond the names of its codes: ``status.py`` speaks it.
+later, UNAVAILABLE another replica now, ABORTED the same request again when the other one has ended,
+UNAUTHENTICATED with another key. It does not know gRPC beyond the names of its codes: ``status.py`` speaks it.
 """
 
 
@@ -25,6 +25,12 @@ class InvalidArgument(OutriderError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
         self.field = field
+
+
+class Unauthenticated(OutriderError):
+    """The call does not say whose it is."""
+
+    reason = "UNAUTHENTICATED"
 
 
 class IncompatibleReplica(OutriderError):
@@ -77,6 +83,7 @@ class ProtocolViolation(OutriderError):
 
 CODES: dict[type[OutriderError], str] = {
     InvalidArgument: "INVALID_ARGUMENT",
+    Unauthenticated: "UNAUTHENTICATED",
     IncompatibleReplica: "FAILED_PRECONDITION",
     ResourceExhausted: "RESOURCE_EXHAUSTED",
     Unavailable: "UNAVAILABLE",

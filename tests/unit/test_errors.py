@@ -56,6 +56,7 @@ def test_whatever_is_not_ours_is_internal(foreign: Exception) -> None:
         ("RESOURCE_EXHAUSTED", errors.ResourceExhausted),
         ("DEADLINE_EXCEEDED", errors.DeadlineExceeded),
         ("CANCELLED", errors.Cancelled),
+        ("UNAUTHENTICATED", errors.Unauthenticated),
     ],
 )
 def test_a_bare_code_of_grpc_itself_says_what_to_do(code: str, error: type[OutriderError]) -> None:

@@ -87,6 +87,7 @@ async def _serve(role: str, address: str, tokenizer_folder: str) -> None:
         row_invariant=True,
         kv_capacity_tokens=runner.num_blocks * runner.block_size,
         max_draft_tokens=16,
+        weights="scripted",
     )
     replica = Replica(facts, engine, batcher)
     server = Server(address, [DRAFT_NAME if role == "draft" else TARGET_NAME])

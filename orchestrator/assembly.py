@@ -108,7 +108,7 @@ class Assembly:
         key = _key(conversation)
         for place in (conversation.draft_place, conversation.target_place):
             place.key = key
-        needs = Needs(facts.model_id, min(facts.room, len(conversation.log) + turn.max_new_tokens))
+        needs = Needs(facts.weights, min(facts.room, len(conversation.log) + turn.max_new_tokens))
         target = TargetLink(pools.targets, conversation.target_place, judging, config.target_patience_s, needs)
         return DraftLink(pools.drafts, conversation.draft_place, asking, facts.vocab_size), target
 

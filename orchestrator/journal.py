@@ -40,11 +40,13 @@ class JournalState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An answer that somebody began: how it was asked for, the session before it, and its tokens as far as known."""
+    """An answer that somebody began: how it was asked for, the session before it, the fingerprint of the weights that
+    make it, and its tokens as far as known."""
 
     head: bytes
     request: GenerateRequest
     history: History
+    weights: str
     tokens: tuple[int, ...]
 
 
@@ -101,8 +103,8 @@ class Journal:
         if found.head is None:
             return None
         try:
-            request, history = read_answer(found.head)
-            return Lost(found.head, request, history, read_tokens(found.chunks or {}))
+            request, history, weights = read_answer(found.head)
+            return Lost(found.head, request, history, weights, read_tokens(found.chunks or {}))
         except _NONSENSE as error:
             log.warning("the journal has nonsense for the answer of session %s: %s", key[1], error)
             return None

@@ -39,20 +39,22 @@ def read_history(data: bytes) -> History:
     return _history_from_pb(journal_pb2.JournalledHistory.FromString(data))
 
 
-def write_answer(request: orchestrator_pb2.GenerateRequest, turn: Turn, history: History) -> bytes:
-    """An answer as it was asked for: with what the server chose where the client did not, any orchestrator makes the
-    same of it."""
+def write_answer(request: orchestrator_pb2.GenerateRequest, turn: Turn, history: History, weights: str) -> bytes:
+    """An answer as it was asked for, and the fingerprint of the target's weights: with what the server chose where the
+    client did not, any orchestrator makes the same of it."""
     whole = orchestrator_pb2.GenerateRequest()
     whole.CopyFrom(request)
     whole.sampling.seed = turn.params.seed
     whole.max_new_tokens = turn.max_new_tokens
-    return journal_pb2.JournalledAnswer(request=whole, history=_history_to_pb(history)).SerializeToString()
+    return journal_pb2.JournalledAnswer(
+        request=whole, history=_history_to_pb(history), weights_fingerprint=weights
+    ).SerializeToString()
 
 
-def read_answer(data: bytes) -> tuple[orchestrator_pb2.GenerateRequest, History]:
+def read_answer(data: bytes) -> tuple[orchestrator_pb2.GenerateRequest, History, str]:
     """Raises DecodeError for what is none."""
     answer = journal_pb2.JournalledAnswer.FromString(data)
-    return answer.request, _history_from_pb(answer.history)
+    return answer.request, _history_from_pb(answer.history), answer.weights_fingerprint
 
 
 def write_tokens(tokens: Sequence[int]) -> bytes:

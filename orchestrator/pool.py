@@ -20,18 +20,18 @@ _BOUND = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a session needs of a replica: the model, where it matters; room for so many tokens; and, if there is a
-    choice, numerics ``like`` those it began with, which choose the same tokens to the bit."""
+    """What a session needs of a replica: the fingerprint of its weights, where it matters; room for so many tokens;
+    and, if there is a choice, numerics ``like`` those it began with, which choose the same tokens to the bit."""
 
-    model: str | None = None
+    weights: str | None = None
     room: int = 0
     like: Numerics | None = None
 
     def met_by(self, facts: ReplicaFacts | None) -> bool:
         """Whether a replica will do."""
         if facts is None:
-            return self.model is None and self.room == 0
-        return self.model in (None, facts.model_id) and facts.room >= self.room
+            return self.weights is None and self.room == 0
+        return self.weights in (None, facts.weights) and facts.room >= self.room
 
 
 def _weight(key: str, address: str) -> bytes:

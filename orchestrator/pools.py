@@ -37,9 +37,11 @@ class Pools:
         return Member(address, draft_facts, self._judge_draft, grace_s=self._grace_s)
 
     def _judge_target(self, facts: ReplicaFacts) -> str:
-        models = {m.facts.model_id for m in self.targets.members if m.state is State.READY and m.facts is not None}
-        if models - {facts.model_id}:
-            return f"the other targets serve {', '.join(sorted(models))}, this one {facts.model_id}"
+        others = [m.facts for m in self.targets.members if m.state is State.READY and m.facts is not None]
+        other = next((each for each in others if each.weights != facts.weights), None)
+        if other is not None:
+            theirs, its = (f"{each.model_id} (weights {each.weights[:12]})" for each in (other, facts))
+            return f"the other targets serve {theirs}, this one {its}"
         return target_mismatch(facts, self._tokenizer.vocab_size, self._tokenizer.fingerprint)
 
     def _judge_draft(self, facts: ReplicaFacts) -> str:

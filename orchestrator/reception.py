@@ -12,7 +12,7 @@ from orchestrator.history import History
 from orchestrator.journal import Journal, JournalState
 from orchestrator.journal_messages import write_answer
 from orchestrator.request import Turn, read_resumption, read_turn
-from outrider.errors import InvalidArgument, SessionBusy, Unavailable
+from outrider.errors import IncompatibleReplica, InvalidArgument, SessionBusy, Unavailable
 from outrider.v1.orchestrator_pb2 import GenerateRequest
 from outrider.wire import ReplicaFacts
 
@@ -46,7 +46,7 @@ class Reception:
         turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
         elsewhere = await self._elsewhere(turn.session_id, tenant, facts) if turn.session_id else None
         conversation = self._conversations.begin(turn.session_id, tenant, elsewhere)
-        head = write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint))
+        head = write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint), facts.weights)
         return Taken(turn, conversation, self._journal.begin(conversation.key, head))
 
     async def _elsewhere(self, session_id: str, tenant: str, facts: ReplicaFacts) -> History | None:
@@ -66,8 +66,10 @@ class Reception:
         if self._journal.state is JournalState.ABSENT:
             raise InvalidArgument("resume_from", "this orchestrator keeps no journal (OUTRIDER_JOURNAL)")
         lost = await self._journal.lost((tenant, session_id))
-        if lost is None or lost.history.fingerprint != facts.tokenizer_fingerprint:
+        if lost is None:
             raise InvalidArgument("session_id", "no answer of this session can be resumed: unknown or expired")
+        if lost.weights != facts.weights:
+            raise IncompatibleReplica("the answer was begun by targets of other weights than this orchestrator's")
         turn = read_turn(lost.request, self._config, facts.vocab_size, facts.max_draft_tokens)
         if heard > turn.max_new_tokens:
             raise InvalidArgument("resume_from", f"at most {turn.max_new_tokens} tokens were asked for, got {heard}")

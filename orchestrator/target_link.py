@@ -131,7 +131,7 @@ class TargetLink:
             async with asyncio.timeout(max(0.0, patience_s)):
                 member = await self._choose()
         except TimeoutError:
-            raise Unavailable(f"no target for {self._needs.model}: {self._pool.reason}", retry_after_s=1.0) from None
+            raise Unavailable(f"no target for this answer: {self._pool.reason}", retry_after_s=1.0) from None
         assert member.channel is not None and member.facts is not None
         stream = TargetStream(member.channel, member.facts, fresh(self._options, self._opened))
         self._member, self._term, self._place.address = member, member.term, member.address

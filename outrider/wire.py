@@ -47,7 +47,8 @@ class LoadFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """What a replica says of itself in the handshake; the fields of ``ReplicaInfo``."""
+    """What a replica says of itself in the handshake; the fields of ``ReplicaInfo``. ``weights`` is the fingerprint of
+    its weights."""
 
     incarnation: int
     model_id: str
@@ -62,6 +63,7 @@ class ReplicaFacts:
     numerics: Numerics = field(default_factory=Numerics)
     load: LoadFacts = field(default_factory=LoadFacts)
     protocol_version: int = PROTOCOL_VERSION
+    weights: str = ""
 
     @property
     def room(self) -> int:
@@ -111,6 +113,7 @@ def facts_to_pb(facts: ReplicaFacts) -> common_pb2.ReplicaInfo:
         kv_capacity_tokens=facts.kv_capacity_tokens,
         max_draft_tokens=facts.max_draft_tokens,
         max_run=facts.max_run,
+        weights_fingerprint=facts.weights,
         load=load_to_pb(facts.load),
     )
 
@@ -131,6 +134,7 @@ def facts_from_pb(info: common_pb2.ReplicaInfo) -> ReplicaFacts:
         max_run=info.max_run,
         numerics=Numerics(numerics.hardware, numerics.build, numerics.dtype, numerics.path),
         load=load_from_pb(info.load),
+        weights=info.weights_fingerprint,
         protocol_version=info.protocol_version,
     )
 

@@ -32,6 +32,7 @@ from outrider.inference.program import Runner
 from outrider.inference.schedule import RowBudget
 from outrider.inference.synthetic import load_synthetic
 from outrider.inference.threads import available_threads
+from outrider.inference.weights import weights_fingerprint
 from outrider.tokenizer import Tokenizer
 from outrider.wire import Numerics, ReplicaFacts
 
@@ -85,6 +86,7 @@ def describe(runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, con
             dtype=runner.options.dtype,
             path=runner.path,
         ),
+        weights=weights_fingerprint(model_folder(config.model)),
     )
 
 

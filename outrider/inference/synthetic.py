@@ -120,5 +120,6 @@ def load_synthetic(config: ReplicaConfig) -> tuple[SyntheticRunner, ReplicaFacts
         kv_capacity_tokens=runner.num_blocks * runner.block_size,
         max_draft_tokens=config.max_draft_tokens,
         numerics=Numerics(hardware="none", build="synthetic", dtype="synthetic", path=_path(config)),
+        weights=f"synthetic {tokenizer.fingerprint}",
     )
     return runner, facts

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18outrider/v1/common.proto\x12\x0boutrider.v1\"}\n\x0eSamplingParams\x12\x13\n\x0btemperature\x18\x01 \x01(\x02\x12\r\n\x05top_k\x18\x02 \x01(\x05\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x00\x88\x01\x01\x12\r\n\x05min_p\x18\x04 \x01(\x02\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x01\x88\x01\x01\x42\x08\n\x06_top_pB\x07\n\x05_seed\"H\n\x08Numerics\x12\x10\n\x08hardware\x18\x01 \x01(\t\x12\r\n\x05\x62uild\x18\x02 \x01(\t\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\x0c\n\x04path\x18\x04 \x01(\t\"\xd7\x02\n\x0bReplicaInfo\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x10\n\x08model_id\x18\x03 \x01(\t\x12\x1d\n\x15tokenizer_fingerprint\x18\x04 \x01(\t\x12\x12\n\nvocab_size\x18\x05 \x01(\r\x12\x15\n\reos_token_ids\x18\x06 \x03(\r\x12\x15\n\rmax_positions\x18\x07 \x01(\r\x12\'\n\x08numerics\x18\x08 \x01(\x0b\x32\x15.outrider.v1.Numerics\x12\x15\n\rrow_invariant\x18\t \x01(\x08\x12\x1a\n\x12kv_capacity_tokens\x18\n \x01(\x04\x12\x18\n\x10max_draft_tokens\x18\x0b \x01(\r\x12\x1f\n\x04load\x18\x0c \x01(\x0b\x32\x11.outrider.v1.Load\x12\x0f\n\x07max_run\x18\r \x01(\r\"\x92\x01\n\x04Load\x12\x10\n\x08sessions\x18\x01 \x01(\r\x12\x16\n\x0epending_rounds\x18\x02 \x01(\r\x12\x16\n\x0ekv_used_tokens\x18\x03 \x01(\x04\x12\x1c\n\x14prefix_cache_queries\x18\x04 \x01(\x04\x12\x19\n\x11prefix_cache_hits\x18\x05 \x01(\x04\x12\x0f\n\x07pass_ms\x18\x06 \x01(\r\"\x1f\n\tCacheMiss\x12\x12\n\ncached_len\x18\x01 \x01(\r\"j\n\x07Timings\x12\x10\n\x08queue_us\x18\x01 \x01(\r\x12\x12\n\nforward_us\x18\x02 \x01(\r\x12\x0e\n\x06passes\x18\x03 \x01(\r\x12\x12\n\nbatch_rows\x18\x04 \x01(\r\x12\x15\n\rshared_tokens\x18\x05 \x01(\r\"4\n\x0eReleaseRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"#\n\x0fReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18outrider/v1/common.proto\x12\x0boutrider.v1\"}\n\x0eSamplingParams\x12\x13\n\x0btemperature\x18\x01 \x01(\x02\x12\r\n\x05top_k\x18\x02 \x01(\x05\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x00\x88\x01\x01\x12\r\n\x05min_p\x18\x04 \x01(\x02\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x01\x88\x01\x01\x42\x08\n\x06_top_pB\x07\n\x05_seed\"H\n\x08Numerics\x12\x10\n\x08hardware\x18\x01 \x01(\t\x12\r\n\x05\x62uild\x18\x02 \x01(\t\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\x0c\n\x04path\x18\x04 \x01(\t\"\xf4\x02\n\x0bReplicaInfo\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x10\n\x08model_id\x18\x03 \x01(\t\x12\x1d\n\x15tokenizer_fingerprint\x18\x04 \x01(\t\x12\x12\n\nvocab_size\x18\x05 \x01(\r\x12\x15\n\reos_token_ids\x18\x06 \x03(\r\x12\x15\n\rmax_positions\x18\x07 \x01(\r\x12\'\n\x08numerics\x18\x08 \x01(\x0b\x32\x15.outrider.v1.Numerics\x12\x15\n\rrow_invariant\x18\t \x01(\x08\x12\x1a\n\x12kv_capacity_tokens\x18\n \x01(\x04\x12\x18\n\x10max_draft_tokens\x18\x0b \x01(\r\x12\x1f\n\x04load\x18\x0c \x01(\x0b\x32\x11.outrider.v1.Load\x12\x0f\n\x07max_run\x18\r \x01(\r\x12\x1b\n\x13weights_fingerprint\x18\x0e \x01(\t\"\x92\x01\n\x04Load\x12\x10\n\x08sessions\x18\x01 \x01(\r\x12\x16\n\x0epending_rounds\x18\x02 \x01(\r\x12\x16\n\x0ekv_used_tokens\x18\x03 \x01(\x04\x12\x1c\n\x14prefix_cache_queries\x18\x04 \x01(\x04\x12\x19\n\x11prefix_cache_hits\x18\x05 \x01(\x04\x12\x0f\n\x07pass_ms\x18\x06 \x01(\r\"\x1f\n\tCacheMiss\x12\x12\n\ncached_len\x18\x01 \x01(\r\"j\n\x07Timings\x12\x10\n\x08queue_us\x18\x01 \x01(\r\x12\x12\n\nforward_us\x18\x02 \x01(\r\x12\x0e\n\x06passes\x18\x03 \x01(\r\x12\x12\n\nbatch_rows\x18\x04 \x01(\r\x12\x15\n\rshared_tokens\x18\x05 \x01(\r\"4\n\x0eReleaseRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"#\n\x0fReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,15 +36,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NUMERICS']._serialized_start=168
   _globals['_NUMERICS']._serialized_end=240
   _globals['_REPLICAINFO']._serialized_start=243
-  _globals['_REPLICAINFO']._serialized_end=586
-  _globals['_LOAD']._serialized_start=589
-  _globals['_LOAD']._serialized_end=735
-  _globals['_CACHEMISS']._serialized_start=737
-  _globals['_CACHEMISS']._serialized_end=768
-  _globals['_TIMINGS']._serialized_start=770
-  _globals['_TIMINGS']._serialized_end=876
-  _globals['_RELEASEREQUEST']._serialized_start=878
-  _globals['_RELEASEREQUEST']._serialized_end=930
-  _globals['_RELEASERESPONSE']._serialized_start=932
-  _globals['_RELEASERESPONSE']._serialized_end=967
+  _globals['_REPLICAINFO']._serialized_end=615
+  _globals['_LOAD']._serialized_start=618
+  _globals['_LOAD']._serialized_end=764
+  _globals['_CACHEMISS']._serialized_start=766
+  _globals['_CACHEMISS']._serialized_end=797
+  _globals['_TIMINGS']._serialized_start=799
+  _globals['_TIMINGS']._serialized_end=905
+  _globals['_RELEASEREQUEST']._serialized_start=907
+  _globals['_RELEASEREQUEST']._serialized_end=959
+  _globals['_RELEASERESPONSE']._serialized_start=961
+  _globals['_RELEASERESPONSE']._serialized_end=996
 # @@protoc_insertion_point(module_scope)

@@ -33,7 +33,7 @@ class Numerics(_message.Message):
     def __init__(self, hardware: _Optional[str] = ..., build: _Optional[str] = ..., dtype: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
 
 class ReplicaInfo(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "model_id", "tokenizer_fingerprint", "vocab_size", "eos_token_ids", "max_positions", "numerics", "row_invariant", "kv_capacity_tokens", "max_draft_tokens", "load", "max_run")
+    __slots__ = ("protocol_version", "incarnation", "model_id", "tokenizer_fingerprint", "vocab_size", "eos_token_ids", "max_positions", "numerics", "row_invariant", "kv_capacity_tokens", "max_draft_tokens", "load", "max_run", "weights_fingerprint")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     MODEL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class ReplicaInfo(_message.Message):
     MAX_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     MAX_RUN_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
     model_id: str
@@ -60,7 +61,8 @@ class ReplicaInfo(_message.Message):
     max_draft_tokens: int
     load: Load
     max_run: int
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., model_id: _Optional[str] = ..., tokenizer_fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., max_positions: _Optional[int] = ..., numerics: _Optional[_Union[Numerics, _Mapping]] = ..., row_invariant: bool = ..., kv_capacity_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., max_run: _Optional[int] = ...) -> None: ...
+    weights_fingerprint: str
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., model_id: _Optional[str] = ..., tokenizer_fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., max_positions: _Optional[int] = ..., numerics: _Optional[_Union[Numerics, _Mapping]] = ..., row_invariant: bool = ..., kv_capacity_tokens: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., max_run: _Optional[int] = ..., weights_fingerprint: _Optional[str] = ...) -> None: ...
 
 class Load(_message.Message):
     __slots__ = ("sessions", "pending_rounds", "kv_used_tokens", "prefix_cache_queries", "prefix_cache_hits", "pass_ms")

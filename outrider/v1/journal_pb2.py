@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from outrider.v1 import orchestrator_pb2 as outrider_dot_v1_dot_orchestrator__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19outrider/v1/journal.proto\x12\x0boutrider.v1\x1a\x1eoutrider/v1/orchestrator.proto\"r\n\x11JournalledHistory\x12\x0e\n\x06tokens\x18\x01 \x03(\r\x12\x1f\n\x04\x63hat\x18\x02 \x01(\x0b\x32\x11.outrider.v1.Chat\x12\r\n\x05turns\x18\x03 \x01(\r\x12\x1d\n\x15tokenizer_fingerprint\x18\x04 \x01(\t\"r\n\x10JournalledAnswer\x12-\n\x07request\x18\x01 \x01(\x0b\x32\x1c.outrider.v1.GenerateRequest\x12/\n\x07history\x18\x02 \x01(\x0b\x32\x1e.outrider.v1.JournalledHistoryb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19outrider/v1/journal.proto\x12\x0boutrider.v1\x1a\x1eoutrider/v1/orchestrator.proto\"r\n\x11JournalledHistory\x12\x0e\n\x06tokens\x18\x01 \x03(\r\x12\x1f\n\x04\x63hat\x18\x02 \x01(\x0b\x32\x11.outrider.v1.Chat\x12\r\n\x05turns\x18\x03 \x01(\r\x12\x1d\n\x15tokenizer_fingerprint\x18\x04 \x01(\t\"\x8f\x01\n\x10JournalledAnswer\x12-\n\x07request\x18\x01 \x01(\x0b\x32\x1c.outrider.v1.GenerateRequest\x12/\n\x07history\x18\x02 \x01(\x0b\x32\x1e.outrider.v1.JournalledHistory\x12\x1b\n\x13weights_fingerprint\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +34,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_JOURNALLEDHISTORY']._serialized_start=74
   _globals['_JOURNALLEDHISTORY']._serialized_end=188
-  _globals['_JOURNALLEDANSWER']._serialized_start=190
-  _globals['_JOURNALLEDANSWER']._serialized_end=304
+  _globals['_JOURNALLEDANSWER']._serialized_start=191
+  _globals['_JOURNALLEDANSWER']._serialized_end=334
 # @@protoc_insertion_point(module_scope)

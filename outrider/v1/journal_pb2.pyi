@@ -20,9 +20,11 @@ class JournalledHistory(_message.Message):
     def __init__(self, tokens: _Optional[_Iterable[int]] = ..., chat: _Optional[_Union[_orchestrator_pb2.Chat, _Mapping]] = ..., turns: _Optional[int] = ..., tokenizer_fingerprint: _Optional[str] = ...) -> None: ...
 
 class JournalledAnswer(_message.Message):
-    __slots__ = ("request", "history")
+    __slots__ = ("request", "history", "weights_fingerprint")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     request: _orchestrator_pb2.GenerateRequest
     history: JournalledHistory
-    def __init__(self, request: _Optional[_Union[_orchestrator_pb2.GenerateRequest, _Mapping]] = ..., history: _Optional[_Union[JournalledHistory, _Mapping]] = ...) -> None: ...
+    weights_fingerprint: str
+    def __init__(self, request: _Optional[_Union[_orchestrator_pb2.GenerateRequest, _Mapping]] = ..., history: _Optional[_Union[JournalledHistory, _Mapping]] = ..., weights_fingerprint: _Optional[str] = ...) -> None: ...

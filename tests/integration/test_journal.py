@@ -19,7 +19,7 @@ from tests.waiting import eventually
 KEY = ("tenant", "a" * 32)
 REQUEST = GenerateRequest(prompt="hi")
 HISTORY = History((1, 2), None, 1, "print")
-HEAD = write_answer(REQUEST, read_turn(REQUEST, OrchestratorConfig("folder"), 10, 4), HISTORY)
+HEAD = write_answer(REQUEST, read_turn(REQUEST, OrchestratorConfig("folder"), 10, 4), HISTORY, "w")
 
 
 def journal(url: str, resume_s: float = 60.0, session_s: float = 60.0) -> Journal:

@@ -49,8 +49,8 @@ def test_an_answer_is_asked_for_again_exactly_as_it_was() -> None:
     config = OrchestratorConfig("folder")
     request = GenerateRequest(token_ids=TokenIds(ids=[3, 4]), keep_session=True, stop=["x"], logprobs=True)
     turn = read_turn(request, config, 10, 4)
-    again, history = read_answer(write_answer(request, turn, History((1,), None, 2, "print")))
-    assert history == History((1,), None, 2, "print")
+    again, history, weights = read_answer(write_answer(request, turn, History((1,), None, 2, "print"), "w"))
+    assert (history, weights) == (History((1,), None, 2, "print"), "w")
     assert read_turn(again, OrchestratorConfig("folder", default_max_new_tokens=3), 10, 4) == turn
     assert not request.HasField("max_new_tokens"), "the request itself is left as it is"
 

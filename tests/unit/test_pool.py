@@ -12,7 +12,7 @@ from orchestrator.member import Member, State
 from orchestrator.pool import Needs, Pool
 from outrider.wire import Numerics, ReplicaFacts
 
-FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4)
+FACTS = ReplicaFacts(77, "m", "f", 100, (0,), 512, True, 4096, 4, weights="w")
 OTHER = dataclasses.replace(FACTS, numerics=Numerics(dtype="another"))
 
 
@@ -94,10 +94,10 @@ def test_those_that_refused_and_those_out_of_use_are_left_out() -> None:
 def test_another_model_never_will_do() -> None:
     """Not even where it is the only one."""
     made = Pool(member)
-    made.add(member("host:0", facts=dataclasses.replace(FACTS, model_id="another")))
-    assert made.choose("k", stay="host:0", needs=Needs("m")) is None
+    made.add(member("host:0", facts=dataclasses.replace(FACTS, weights="another")))
+    assert made.choose("k", stay="host:0", needs=Needs(FACTS.weights)) is None
     made.add(member("host:1"))
-    assert made.choose("k", stay="host:0", needs=Needs("m")) is made.at("host:1")
+    assert made.choose("k", stay="host:0", needs=Needs(FACTS.weights)) is made.at("host:1")
 
 
 def test_the_same_numerics_come_before_the_old_place_and_any_before_none() -> None:

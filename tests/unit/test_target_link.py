@@ -20,7 +20,7 @@ from tests.unit.test_clients import BLOCK, CLAIM, FACTS, VOCAB, Answer, block, j
 from tests.unit.test_status import bare
 from tests.waiting import eventually
 
-NEEDS = Needs(FACTS.model_id)
+NEEDS = Needs(FACTS.weights)
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL])
@@ -172,12 +172,12 @@ async def test_a_target_that_drains_is_left_between_rounds_for_one_of_its_numeri
 async def test_a_running_answer_waits_for_its_own_model() -> None:
     """Another one would go on with other tokens."""
     first, _ = await ready(verdict(verdict=judged(1)), "host:1")
-    other, channel = await ready(verdict(verdict=judged(1)), "host:2", dataclasses.replace(FACTS, model_id="another"))
+    other, channel = await ready(verdict(verdict=judged(1)), "host:2", dataclasses.replace(FACTS, weights="another"))
     link = TargetLink(pool_of(first, other), Place(address="host:1"), options(), 0.05, NEEDS)
     await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     first.failed("gone")
     link.close()
-    with pytest.raises(Unavailable, match="no target for m: host:1 is away: gone"):
+    with pytest.raises(Unavailable, match="no target for this answer: host:1 is away: gone"):
         await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert channel.call.sent == []
 
@@ -217,7 +217,7 @@ async def test_an_answer_goes_where_all_of_it_has_room() -> None:
     small, _ = await ready(verdict(verdict=judged(1)), "host:1", dataclasses.replace(FACTS, kv_capacity_tokens=64))
     large, _ = await ready(verdict(verdict=judged(1)), "host:2")
     place = Place(address="host:1")
-    link = TargetLink(pool_of(small, large), place, options(), 0.0, Needs(FACTS.model_id, 65))
+    link = TargetLink(pool_of(small, large), place, options(), 0.0, Needs(FACTS.weights, 65))
     await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     assert place.address == "host:2"
 

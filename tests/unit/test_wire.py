@@ -26,6 +26,7 @@ FACTS = wire.ReplicaFacts(
     max_run=64,
     numerics=wire.Numerics("h", "b", "bfloat16", "p"),
     load=wire.LoadFacts(3, 2, 2**35, 4, 5, 6),
+    weights="w" * 32,
     protocol_version=1,
 )
 

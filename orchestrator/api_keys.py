@@ -18,7 +18,7 @@ def digest_of(key: str) -> str:
 
 
 def read_key(text: str) -> str:
-    """Digest of a key as a file has it, plain or ``sha256:`` and its digest. Raises ValueError saying what is allowed."""
+    """Digest of a key as a file has it, plain or hashed. Raises ValueError saying what is allowed."""
     hashed = _HASHED.fullmatch(text)
     if hashed:
         return hashed[1].lower()

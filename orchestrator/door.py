@@ -12,8 +12,9 @@ on. All of it belongs to one event loop.
 import asyncio
 import contextlib
 import itertools
+import math
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from orchestrator import refusals
 from orchestrator.limits import Limits, TokenBucket
@@ -26,11 +27,8 @@ class _Party:
     """A tenant that has something here."""
 
     limits: Limits
-    bucket: TokenBucket = field(init=False)
+    bucket: TokenBucket
     inside: int = 0
-
-    def __post_init__(self) -> None:
-        self.bucket = TokenBucket(self.limits)
 
     @property
     def full(self) -> bool:
@@ -108,10 +106,10 @@ class Door:
         return waiter
 
     async def _turn(self, waiter: Waiter, time_left_s: float | None) -> None:
-        """Until it is let in. The one who ends the wait is the first to settle it: there is no second opinion."""
-        hurry = time_left_s is not None and time_left_s < self._patience_s
-        wait_s = max(0.0, time_left_s) if hurry and time_left_s is not None else self._patience_s
-        timer = asyncio.get_running_loop().call_later(wait_s, self._give_up, waiter, hurry)
+        """Until it is let in. Whatever settles it first counts, so a place and the end of patience cannot cross."""
+        left_s = math.inf if time_left_s is None else max(0.0, time_left_s)
+        wait_s = min(left_s, self._patience_s)
+        timer = asyncio.get_running_loop().call_later(wait_s, self._give_up, waiter, left_s < self._patience_s)
         try:
             error = await waiter.turn
         finally:
@@ -140,9 +138,13 @@ class Door:
         fit = [head for head in self._waiters.heads if not self._parties[head.tenant].full]
         return min(fit, key=lambda head: (self._parties[head.tenant].inside, head.number), default=None)
 
-    def _give_up(self, waiter: Waiter, hurry: bool) -> None:
-        party = self._parties.get(waiter.tenant)
-        ...
+    def _give_up(self, waiter: Waiter, out_of_time: bool) -> None:
+        if waiter.turn.done():
+            return
+        tenant, party = waiter.tenant, self._parties[waiter.tenant]
+        what = refusals.tenant_full(tenant, party.limits) if party.full else refusals.all_full(self._most_answers)
+        late = refusals.out_of_time(tenant, what)
+        self._refuse(waiter, late if out_of_time else refusals.out_of_patience(tenant, what, self._patience_s))
 
     def _refuse(self, waiter: Waiter, error: OutriderError) -> None:
         self._waiters.remove(waiter)
@@ -150,12 +152,13 @@ class Door:
 
     def _in_debt(self, tenant: str) -> OutriderError:
         party = self._parties[tenant]
-        return refusals.in_debt(tenant, party.limits.tokens_per_s, party.bucket.debt_s)
+        return refusals.in_debt(tenant, party.limits, party.bucket.debt_s)
 
     def _party(self, tenant: str) -> _Party:
         party = self._parties.get(tenant)
         if party is None:
-            party = self._parties[tenant] = _Party(self._limits_of(tenant))
+            limits = self._limits_of(tenant)
+            party = self._parties[tenant] = _Party(limits, TokenBucket(limits))
         return party
 
     def _forget(self, tenant: str) -> None:

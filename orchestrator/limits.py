@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 _BURST_S = 10.0
 _GRAIN_S = 1e-6
-"""Debts below it are rounding: whoever comes back as late as he was told is out of debt."""
+"""Debts below it are rounding (RetryInfo has whole nanoseconds): who comes back as late as he was told is out of it."""
 
 
 @dataclass(frozen=True, slots=True)

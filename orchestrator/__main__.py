@@ -14,6 +14,7 @@ from orchestrator.journal_store import JournalStore
 from orchestrator.membership import Membership
 from orchestrator.pools import Pools
 from orchestrator.service import NAME, OrchestratorService
+from orchestrator.tenants import Tenants
 from outrider import config as configuration
 from outrider import logs, telemetry
 from outrider.registry import Registry
@@ -39,13 +40,14 @@ async def _mirror_health(server: Server, pools: Pools) -> None:
 
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
+    tenants = Tenants.load(config.tenants) if config.tenants else Tenants.none()
     tokenizer = Tokenizer.load(config.tokenizer)
     pools = Pools(tokenizer, config.lease_s)
     registry = Registry(config.registry) if config.registry else None
     membership = Membership(pools, config.targets, config.drafts, registry)
     store = JournalStore(config.journal) if config.journal else None
     journal = Journal(store, config.resume_s, config.session_ttl_s)
-    service = OrchestratorService(config, pools, tokenizer, journal)
+    service = OrchestratorService(config, pools, tokenizer, journal, tenants)
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s + _LEAVE_S)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()

@@ -3,6 +3,7 @@
 Where the journal knows better than this process, the journal counts. It does not know rounds or replies.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 from orchestrator.config import OrchestratorConfig
@@ -43,11 +44,16 @@ class Reception:
         resumption = read_resumption(request)
         if resumption is not None:
             return await self._resume(*resumption, tenant, facts)
-        turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
+        turn = self._read(request, tenant, facts)
         elsewhere = await self._elsewhere(turn.session_id, tenant, facts) if turn.session_id else None
         conversation = self._conversations.begin(turn.session_id, tenant, elsewhere)
         head = write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint), facts.weights)
         return Taken(turn, conversation, self._journal.begin(conversation.key, head))
+
+    def _read(self, request: GenerateRequest, tenant: str, facts: ReplicaFacts) -> Turn:
+        """The turn, which is the caller's tenant's, whether the request says so or not."""
+        turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
+        return dataclasses.replace(turn, tenant=tenant)
 
     async def _elsewhere(self, session_id: str, tenant: str, facts: ReplicaFacts) -> History | None:
         """A session as the journal has it. With the journal away, one that is kept here goes on as it is here."""
@@ -70,7 +76,7 @@ class Reception:
             raise InvalidArgument("session_id", "no answer of this session can be resumed: unknown or expired")
         if lost.weights != facts.weights:
             raise IncompatibleReplica("the answer was begun by targets of other weights than this orchestrator's")
-        turn = read_turn(lost.request, self._config, facts.vocab_size, facts.max_draft_tokens)
+        turn = self._read(lost.request, tenant, facts)
         if heard > turn.max_new_tokens:
             raise InvalidArgument("resume_from", f"at most {turn.max_new_tokens} tokens were asked for, got {heard}")
         conversation = self._conversations.resume(session_id, tenant, lost.history)

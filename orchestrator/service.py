@@ -13,6 +13,7 @@ from opentelemetry.trace import Span, SpanKind
 from orchestrator.assembly import Assembly
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
+from orchestrator.door import Door
 from orchestrator.entry import Entry
 from orchestrator.journal import Journal, JournalState
 from orchestrator.pools import Pools
@@ -23,12 +24,13 @@ from orchestrator.recital import Recital
 from orchestrator.replies import JOURNAL_STATES, best, delta, finished, started, status
 from orchestrator.request import Turn
 from orchestrator.session import Generation
+from orchestrator.tenants import Tenants
 from outrider import telemetry
 from outrider.errors import SessionBusy, Unavailable
 from outrider.tokenizer import Tokenizer
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1 import orchestrator_pb2_grpc
-from outrider.wire import PROTOCOL_VERSION, ReplicaFacts, check_tenant
+from outrider.wire import PROTOCOL_VERSION, ReplicaFacts
 
 NAME = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
 
@@ -36,16 +38,19 @@ NAME = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
 class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     """One handler call per answer."""
 
-    def __init__(self, config: OrchestratorConfig, pools: Pools, tokenizer: Tokenizer, journal: Journal) -> None:
+    def __init__(
+        self, config: OrchestratorConfig, pools: Pools, tokenizer: Tokenizer, journal: Journal, tenants: Tenants
+    ) -> None:
         self._config = config
         self._pools = pools
         self._journal = journal
         self._incarnation = secrets.randbits(64)
         self._releases: set[asyncio.Task[None]] = set()
-        self._active = 0
+        self._tenants = tenants
+        self._door = Door(tenants.limits_of, config.max_answers, config.max_waiting, config.admission_s)
         self._leave_at = math.inf
         self._readers = Readers(config.client_stall_s)
-        self._assembly = Assembly(config, pools, tokenizer, lambda: self._active)
+        self._assembly = Assembly(config, pools, tokenizer, lambda: self._door.inside)
         self.conversations = Conversations(config.session_ttl_s, config.max_sessions, self._release_soon)
         self._reception = Reception(config, self.conversations, journal)
 
@@ -57,11 +62,12 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         task.add_done_callback(self._releases.discard)
 
     async def sweep(self, every_s: float = 1.0) -> None:
-        """Drop expired conversations and clients that do not read, for ever."""
+        """Drop expired conversations, clients that do not read and tenants that are gone, for ever."""
         while True:
             await asyncio.sleep(every_s)
             self.conversations.expire()
             self._readers.give_up()
+            self._door.forget()
 
     def leave(self, in_s: float) -> None:
         """Answers that have not ended by then are given up, for others to go on with."""
@@ -75,17 +81,16 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
-        facts = self._target_facts()
-        tenant = check_tenant(request.tenant)
-        taken = await self._reception.take(request, tenant, facts)
-        self._active += 1
-        try:
+        authorization = dict(context.invocation_metadata() or ()).get("authorization", "")
+        tenant = self._tenants.tenant_of(authorization, request.tenant)
+        async with self._door.admitted(tenant, context.time_remaining()):
+            facts = self._target_facts()
+            taken = await self._reception.take(request, tenant, facts)
             async with contextlib.aclosing(self._traced(taken, facts, context)) as events:
                 async for event in events:
+                    self._door.spent(tenant, len(event.delta.token_ids))
                     with self._readers.handing():
                         yield event
-        finally:
-            self._active -= 1
 
     async def _traced(
         self, taken: Taken, facts: ReplicaFacts, context: Any
@@ -158,7 +163,8 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             targets=[status(member) for member in self._pools.targets.members],
             drafts=[status(member) for member in self._pools.drafts.members],
             sessions=len(self.conversations),
-            active_requests=self._active,
+            active_requests=self._door.inside,
+            waiting_requests=self._door.waiting,
             max_draft_tokens=self._config.max_draft_tokens,
             journal=JOURNAL_STATES[self._journal.state],
         )

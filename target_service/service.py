@@ -20,6 +20,7 @@ from outrider.wire import ReplicaFacts, check_tokens, facts_to_pb, load_to_pb, m
 from target_service.round_spans import RoundSpans
 from target_service.verifier import MAX_RUN, Verify
 
+_LAST_ROUND = 2**32 - 1
 NAME = target_pb2.DESCRIPTOR.services_by_name["TargetService"].full_name
 
 
@@ -33,6 +34,8 @@ def _read(opening: Opening, request: target_pb2.VerifyRequest, facts: ReplicaFac
     if request.run > most:
         words = "without draft tokens" if not block else "in a round with draft tokens"
         raise InvalidArgument("run", f"must be 0 to {most} {words}, got {request.run}")
+    if request.round + request.run > _LAST_ROUND:
+        raise InvalidArgument("run", f"must not lead beyond round {_LAST_ROUND}, got {request.run} in {request.round}")
     return claim, Verify(opening.params, block, facts.vocab_size, request.logprobs, request.run)
 
 

@@ -21,6 +21,7 @@ from orchestrator.member import Member, State
 from orchestrator.pools import Pools
 from orchestrator.service import NAME as ORCHESTRATOR_NAME
 from orchestrator.service import OrchestratorService
+from orchestrator.tenants import Tenants
 from outrider import telemetry
 from outrider.channel import CLIENT_OPTIONS
 from outrider.config import ReplicaConfig
@@ -274,7 +275,7 @@ class Stack:
         replicas = [replica for replica in (self.target, self.draft) if replica is not None]
 
         def at_base() -> bool:
-            served = not self.service._active and not self.service._releases
+            served = not self.service._door.inside and not self.service._releases
             return served and all(replica.idle(sessions) for replica in replicas)
 
         await eventually(at_base, f"sessions, blocks and requests are at base: {self.describe()}")
@@ -285,7 +286,7 @@ class Stack:
         """What is held now, for messages."""
         replicas = [replica for replica in (self.target, self.draft) if replica is not None]
         loads = [f"{replica.role} {replica.replica.engine.load()}" for replica in replicas]
-        return f"{self.service._active} active, {len(self.service._releases)} releases, {'; '.join(loads)}"
+        return f"{self.service._door.inside} active, {len(self.service._releases)} releases, {'; '.join(loads)}"
 
     async def close(self) -> None:
         """Stop the orchestrator and the client; the replicas live on."""
@@ -308,8 +309,9 @@ async def start_orchestrator(
     config = OrchestratorConfig(target=target_address or target.address, draft=address, listen=LOCAL, **settings)
     tokenizer = Tokenizer.load(config.tokenizer)
     pools = Pools(tokenizer, config.lease_s)
+    tenants = Tenants.load(config.tenants) if config.tenants else Tenants.none()
     journal = Journal(JournalStore(config.journal) if config.journal else None, config.resume_s, config.session_ttl_s)
-    service = OrchestratorService(config, pools, tokenizer, journal)
+    service = OrchestratorService(config, pools, tokenizer, journal, tenants)
     server = Server(config.listen, [ORCHESTRATOR_NAME], config.max_streams, config.drain_s)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     await server.start()

@@ -226,7 +226,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts", "journal")
+    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts", "journal", "waiting_requests")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +237,7 @@ class GetInfoResponse(_message.Message):
     TARGETS_FIELD_NUMBER: _ClassVar[int]
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    WAITING_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
     target: ReplicaStatus
@@ -247,7 +248,8 @@ class GetInfoResponse(_message.Message):
     targets: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
     drafts: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
     journal: JournalState
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., journal: _Optional[_Union[JournalState, str]] = ...) -> None: ...
+    waiting_requests: int
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., journal: _Optional[_Union[JournalState, str]] = ..., waiting_requests: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
     __slots__ = ("address", "state", "reason", "info", "sessions", "leaving")

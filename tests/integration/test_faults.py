@@ -360,7 +360,7 @@ async def test_a_cancelled_turn_leaves_the_session_as_it_was(farm: Farm, llama: 
     async for event in stack.stream(make_request(prompt_of(3, 1), 4, max_new_tokens=100, **keeping)):
         if len(event.delta.token_ids) > 1:
             break
-    await eventually(lambda: not stack.service._active, "the cancelled turn has ended")
+    await eventually(lambda: not stack.service._door.inside, "the cancelled turn has ended")
     again = await stack.generate(prompt_of(4, 2), 4, max_new_tokens=12, session_id=first.session_id)
     assert again.ids == await plain([*prompt_of(9), *first.ids, *prompt_of(4, 2)], max_new_tokens=12)
 
@@ -445,7 +445,7 @@ async def test_a_client_that_does_not_read_holds_up_itself_only_and_is_given_up(
             neighbour = await stack.generate([5], 0)
             assert len(neighbour.ids) == 32
             await eventually(lambda: "has not read" in caplog.text, "it is given up")
-            await eventually(lambda: not stack.service._active, "its place is free")
+            await eventually(lambda: not stack.service._door.inside, "its place is free")
             call.cancel()
         sweeping.cancel()
         await asyncio.gather(sweeping, return_exceptions=True)

@@ -39,6 +39,7 @@ MAY_USE_MESSAGES = (
 )
 MAY_USE_GRPC = (
     "outrider.server",
+    "outrider.interceptor",
     "outrider.status",
     "outrider.cli",
     "orchestrator.clients",

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from outrider.errors import InvalidArgument
-from outrider.server import ErrorInterceptor
+from outrider.interceptor import ErrorInterceptor
 from outrider.v1.orchestrator_pb2 import GetInfoRequest
 
 NOTHING_ODD = GetInfoRequest()

@@ -1,0 +1,1 @@
+"""Messages that nobody should send, to every handler, and what must be true afterwards."""

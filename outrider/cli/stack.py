@@ -1,4 +1,4 @@
-"""Starts the three services of one machine as processes, waits until they serve, and stops them.
+"""Starts the services of one machine as processes, waits until they serve, and stops them.
 
 It knows commands, variables and health checks; it does not know what the services do.
 """
@@ -32,7 +32,7 @@ class StackError(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class StackOptions:
     """Which models, where to listen (port 0 picks free ones), where logs go, and variables to pass on: to all
-    services, and to single ones by their names.
+    services, and to those of a role. How many of each there are.
 
     ``draft`` None runs without a draft service.
     """
@@ -44,6 +44,9 @@ class StackOptions:
     port: int = 50051
     environment: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    targets: int = 1
+    drafts: int = 1
+    orchestrators: int = 1
 
 
 @dataclass(slots=True)
@@ -128,11 +131,22 @@ def free_port(host: str) -> int:
         return int(probe.getsockname()[1])
 
 
-def _addresses(options: StackOptions) -> dict[str, str]:
-    ports = [free_port(options.host) for _ in range(3)] if options.port == 0 else [options.port + i for i in range(3)]
-    return {
-        name: f"{options.host}:{port}" for name, port in zip(("orchestrator", "target", "draft"), ports, strict=True)
+def _names(role: str, count: int) -> list[str]:
+    return [role, *(f"{role}-{number}" for number in range(2, count + 1))][:count]
+
+
+def _addresses(options: StackOptions) -> dict[str, dict[str, str]]:
+    """By role and name. The first of each role has the first three ports, so that more of one move none of another."""
+    counts = {
+        "orchestrator": options.orchestrators,
+        "target": options.targets,
+        "draft": options.drafts if options.draft else 0,
     }
+    names = {role: _names(role, count) for role, count in counts.items()}
+    order = [*counts, *(name for each in names.values() for name in each[1:])]
+    ports = [free_port(options.host) if options.port == 0 else options.port + place for place in range(len(order))]
+    at = {name: f"{options.host}:{port}" for name, port in zip(order, ports, strict=True)}
+    return {role: {name: at[name] for name in each} for role, each in names.items()}
 
 
 def model_service(
@@ -147,7 +161,7 @@ def model_service(
 def orchestrator_service(
     name: str, address: str, target: str, draft: str, tokenizer: str, logs: Path, variables: Mapping[str, str]
 ) -> Service:
-    """An orchestrator over replicas at two addresses; an empty one of the draft is none."""
+    """An orchestrator over replicas at addresses, separated by commas; an empty one of the draft is none."""
     own = {
         **variables,
         "OUTRIDER_LISTEN": address,
@@ -159,17 +173,29 @@ def orchestrator_service(
 
 
 def services(options: StackOptions) -> list[Service]:
-    """The processes of a stack, replicas first."""
-    address, logs, own = _addresses(options), options.logs, options.variables
-    models = {"target": options.target} | ({"draft": options.draft} if options.draft else {})
-    replicas = [model_service(name, model, address[name], logs, own.get(name, {})) for name, model in models.items()]
-    draft = address["draft"] if options.draft else ""
-    name, tokenizer = "orchestrator", options.target
-    variables = own.get(name, {})
-    return [
-        *replicas,
-        orchestrator_service(name, address[name], address["target"], draft, tokenizer, logs, variables),
+    """The processes of a stack: replicas, then orchestrators, the first of them last."""
+    addresses, logs = _addresses(options), options.logs
+    targets, drafts = addresses["target"], addresses["draft"]
+    own = {role: options.variables.get(role, {}) for role in addresses}
+    models = [("target", options.target), ("draft", options.draft or "")]
+    replicas = [
+        model_service(name, model, address, logs, own[role], f"{role}_service")
+        for role, model in models
+        for name, address in addresses[role].items()
     ]
+    orchestrators = [
+        orchestrator_service(
+            name,
+            address,
+            ",".join(targets.values()),
+            ",".join(drafts.values()),
+            options.target,
+            logs,
+            own["orchestrator"],
+        )
+        for name, address in addresses["orchestrator"].items()
+    ]
+    return [*replicas, *reversed(orchestrators)]
 
 
 @asynccontextmanager

@@ -35,7 +35,10 @@ def up(
     target: TargetModel = None,
     draft: DraftModel = None,
     host: Annotated[str, typer.Option(help="Interface to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65533, help="Of the orchestrator; the replicas follow.")] = 50051,
+    port: Annotated[int, typer.Option(min=0, max=65000, help="Of the orchestrator; the replicas follow.")] = 50051,
+    targets: Annotated[int, typer.Option(min=1, max=16, help="Target processes.")] = 1,
+    drafts: Annotated[int, typer.Option(min=1, max=16, help="Draft processes.")] = 1,
+    orchestrators: Annotated[int, typer.Option(min=1, max=16, help="Orchestrator processes.")] = 1,
     compiled: Annotated[
         Compile | None, typer.Option("--compile", help="Compiled passes; OUTRIDER_COMPILE or auto.")
     ] = None,
@@ -50,7 +53,7 @@ def up(
         float | None, typer.Option(min=0, max=1, help="Chance that the draft is right.")
     ] = None,
 ) -> None:
-    """Start target, draft and orchestrator here, and stop them on Ctrl-C."""
+    """Start targets, drafts and orchestrators here, one of each unless told otherwise; Ctrl-C stops them."""
     synthetic = engine is EngineKind.SYNTHETIC
     options = SyntheticOptions(synthetic_target, synthetic_draft, synthetic_acceptance)
     try:
@@ -61,11 +64,18 @@ def up(
     chosen = {} if compiled is None else {"OUTRIDER_COMPILE": compiled.value}
     chosen["OUTRIDER_ENGINE"] = engine.value
     own = options.variables(os.environ) if synthetic else {}
-    run(
-        run_up(
-            StackOptions(*pair, logs=logs_folder(os.environ), host=host, port=port, environment=chosen, variables=own)
-        )
+    stack = StackOptions(
+        *pair,
+        logs=logs_folder(os.environ),
+        host=host,
+        port=port,
+        environment=chosen,
+        variables=own,
+        targets=targets,
+        drafts=drafts,
+        orchestrators=orchestrators,
     )
+    run(run_up(stack))
 
 
 def demo(target: TargetModel = None, draft: DraftModel = None) -> None:

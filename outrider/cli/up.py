@@ -1,4 +1,4 @@
-"""``outrider up``: three processes on this machine, until Ctrl-C or SIGTERM."""
+"""``outrider up``: the services as processes of this machine, until Ctrl-C or SIGTERM."""
 
 import asyncio
 import contextlib
@@ -50,9 +50,9 @@ async def check_pair(address: str, with_draft: bool) -> pb.GetInfoResponse:
 
 
 def _print_addresses(stack: Sequence[Service], info: pb.GetInfoResponse) -> None:
-    facts = {"target": info.target.info, "draft": info.draft.info}
+    facts = {status.address: status.info for status in (*info.targets, *info.drafts) if status.HasField("info")}
     for service in stack:
-        replica = facts.get(service.name)
+        replica = facts.get(service.address)
         words = f"{service.name:<12} {service.address}"
         if replica is not None:
             bits = "same bits at any row count" if replica.row_invariant else "NOT the same bits at any row count"

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 import yaml
@@ -28,7 +29,7 @@ def test_the_environment_is_a_valid_configuration(name: str) -> None:
     load(CONFIGS[name], COMPOSE["services"][name]["environment"])
 
 
-@pytest.mark.parametrize("name", COMPOSE["services"])
+@pytest.mark.parametrize("name", [name for name, service in COMPOSE["services"].items() if "build" in service])
 def test_every_command_is_a_module_of_the_project(name: str) -> None:
     service = COMPOSE["services"][name]
     module = service.get("command", ["orchestrator"])[0]
@@ -38,8 +39,9 @@ def test_every_command_is_a_module_of_the_project(name: str) -> None:
 def test_addresses_name_services_of_the_file() -> None:
     environment = COMPOSE["services"]["orchestrator"]["environment"]
     for variable in ("OUTRIDER_TARGET", "OUTRIDER_DRAFT"):
-        host, port = environment[variable].split(":")
+        host, port = environment[variable].removeprefix("dns:///").split(":")
         assert COMPOSE["services"][host]["environment"]["OUTRIDER_LISTEN"].endswith(f":{port}")
+    assert urlparse(environment["OUTRIDER_JOURNAL"]).hostname in COMPOSE["services"]
 
 
 def test_stages_named_by_the_compose_file_exist_in_the_dockerfile() -> None:

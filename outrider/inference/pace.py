@@ -5,7 +5,8 @@ machine delayed changes nothing. It has no clock of its own and does not know wh
 
 A pass with a prompt's rows may take ``STRETCH`` times as long as one without, or ``UNNOTICED_S`` where that is more:
 small chunks are dear, because each pass repeats the rows of the running sessions, and a reader does not notice a token
-that comes so late. A running session waits for one such pass at most before its own, so a gap is at most two of them.
+that comes so late. A running session that has waited for such a pass is in one without a chunk next (``passes.py``),
+so a gap is at most one of them and a quiet one.
 """
 
 import statistics

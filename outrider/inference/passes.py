@@ -58,11 +58,15 @@ class Passes:
         self._on_pass = on_pass
         self._clock = clock
         self._pace = Pace()
+        self._chunk_in_hand = False
+        self._last = (0.0, 0.0)
 
     def plan(self, running: Sequence[Job], sessions: SessionStore) -> list[tuple[Job, int]]:
         """Jobs of the next pass and how many rows each gets; none when there is nothing to run."""
         shapes = [job.shape for job in running]
-        rows = rows_per_job(shapes, self._budget, self._chunk(running, shapes, sessions))
+        chunk = self._chunk(running, shapes, sessions)
+        rows = rows_per_job(shapes, self._budget, chunk)
+        self._chunk_in_hand = chunk > 0 and not all(shape.short(self._budget) for shape in shapes)
         return [(job, count) for job, count in zip(running, rows, strict=True) if count]
 
     def _chunk(self, running: Sequence[Job], shapes: Sequence[Shape], sessions: SessionStore) -> int:
@@ -75,8 +79,15 @@ class Passes:
         others = sessions.served(self._clock() - STALLED_S) - prompts
         if not others and not steps:
             return budget.rows
+        if any(self._missed(job, shape) for job, shape in zip(running, shapes, strict=True)):
+            return 0
         chunk = self._chunk_rows or self._pace.chunk(max(sum(steps), len(others)), budget.rows)
         return min(chunk, budget.rows)
+
+    def _missed(self, job: Job, shape: Shape) -> bool:
+        """Whether a step of an answer came while a pass with a chunk ran: one such wait is enough."""
+        began, ended = self._last
+        return self._chunk_in_hand and shape.short(self._budget) and began < job.created < ended
 
     def run(self, planned: Planned) -> torch.Tensor:
         """fp32 logits [W, V] of the rows that the jobs want. Raises what the model raises."""
@@ -86,7 +97,8 @@ class Passes:
             if job.queue_s is None:
                 job.queue_s = start - job.created
         logits = self._runner.forward(pack(segments, self._runner.block_size, self._runner.row_multiple))
-        self._note(planned, wall, time.perf_counter() - start)
+        self._last = (start, time.perf_counter())
+        self._note(planned, wall, self._last[1] - start)
         return logits
 
     @staticmethod

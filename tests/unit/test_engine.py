@@ -547,3 +547,28 @@ def test_a_cancelled_prompt_leaves_between_its_chunks() -> None:
     assert engine.step() is False
     assert isinstance(inbox.error, Cancelled)
     assert (len(runner.passes), engine.pool.held) == (1, 0)
+
+
+def test_a_step_that_came_while_a_chunk_ran_does_not_wait_for_another_chunk() -> None:
+    """And the prompt moves on in the pass after that: at least every second pass carries a chunk."""
+    stream, tokens, late = Stream(), list(PROMPT), list[Inbox]()
+
+    class Late(ScriptedRunner):
+        """The running session's next round comes in the middle of each pass that it is not in."""
+
+        def forward(self, plan: PackedPass) -> torch.Tensor:
+            if plan.rows == 8:
+                late.append(submit(engine, "running", claim_of(tokens, len(tokens) - 1), stream=stream)[1])
+            return super().forward(plan)
+
+    runner = Late(row_multiple=1)
+    engine = Engine(runner, PACED)
+    tokens.append(run_in(engine, stream, tokens, 0))
+    prompt = arriving(engine)
+    first = len(runner.passes)
+    while not prompt.delivered:
+        engine.step()
+        tokens.extend(inbox.outcome.result[0] for inbox in late if inbox.delivered)
+        late = [inbox for inbox in late if not inbox.delivered]
+    rows = [plan.rows for plan in runner.passes[first:]]
+    assert rows[:6] == [8, 2, 8, 2, 8, 2], "a chunk, then the step with one row of the prompt"

@@ -47,10 +47,14 @@ _BROKEN = ("CANCELLED", "UNKNOWN", "INTERNAL")
 
 def from_replica(error: grpc.aio.AioRpcError) -> OutriderError:
     """As ``from_rpc_error``, of a call to a server of ours: it names a reason unless it has gone."""
-    reason, _, _ = _read_details(error)
-    if not reason and error.code().name in _BROKEN:
+    if not reason_of(error) and error.code().name in _BROKEN:
         return Unavailable(f"the call broke: {error.details() or error.code().name}")
     return from_rpc_error(error)
+
+
+def reason_of(error: grpc.aio.AioRpcError) -> str:
+    """The reason that a server of ours named, or nothing: then gRPC itself ended the call."""
+    return _read_details(error)[0]
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> OutriderError:

@@ -21,6 +21,10 @@ MAY_USE_MODELS = ("outrider.inference", "outrider.choice", "outrider.noise", "dr
 
 MAY_USE_MESSAGES = (
     "outrider.wire",
+    "outrider.client.messages",
+    "outrider.client.asking",
+    "outrider.client.client",
+    "outrider.client.line",
     "outrider.cli",
     "draft_service.service",
     "draft_service.__main__",
@@ -41,6 +45,7 @@ MAY_USE_GRPC = (
     "outrider.server",
     "outrider.interceptor",
     "outrider.status",
+    "outrider.client.line",
     "outrider.cli",
     "orchestrator.clients",
     "orchestrator.draft_stream",

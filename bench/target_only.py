@@ -18,14 +18,14 @@ from transformers import AutoModelForCausalLM
 
 from bench.processes import peak_memory_mib
 from bench.report import publish, table
-from outrider.cli.client import Client, connect
+from bench.systems.outrider import AUTO, OFF, Speculation, client_of
 from outrider.cli.demo import PROMPTS
 from outrider.cli.models import chosen_pair
 from outrider.cli.stack import Service, StackOptions, running
 from outrider.cli.up import check_pair, wait_all
+from outrider.client import Ask, Client
 from outrider.inference.threads import available_threads
 from outrider.tokenizer import Tokenizer
-from outrider.v1 import orchestrator_pb2 as pb
 
 _TOKENS = 64
 _REPEATS = 3
@@ -40,30 +40,23 @@ def _transformers_run(model: Any, ids: Sequence[int]) -> float:
     return time.perf_counter() - began
 
 
-async def _outrider_run(client: Client, ids: Sequence[int], mode: pb.SpeculationMode) -> float:
-    request = pb.GenerateRequest(
-        token_ids=pb.TokenIds(ids=ids),
-        max_new_tokens=_TOKENS,
-        ignore_eos=True,
-        speculation=pb.Speculation(mode=mode),
-    )
+async def _outrider_run(client: Client, ids: Sequence[int], speculation: Speculation) -> float:
+    ask = Ask(token_ids=ids, max_new_tokens=_TOKENS, ignore_eos=True, draft_tokens=speculation)
     began = time.perf_counter()
-    async for _ in client.generate_raw(request):
-        pass
+    await client.answer(ask)
     return time.perf_counter() - began
 
 
 async def _measure(address: str, model: Any, tokenizer: Tokenizer) -> list[tuple[str, float, float, float]]:
     """Median seconds per prompt: transformers, Outrider target-only, Outrider with its default speculation."""
     rows = []
-    off, auto = pb.SPECULATION_MODE_OFF, pb.SPECULATION_MODE_AUTO
-    async with connect(address) as client:
+    async with client_of(address) as client:
         for title, text in PROMPTS:
             ids = tokenizer.render_chat([{"role": "user", "content": text}])
             times: list[tuple[float, float, float]] = []
             for _ in range(_REPEATS + 1):
                 theirs = await asyncio.to_thread(_transformers_run, model, ids)
-                alone, drafted = await _outrider_run(client, ids, off), await _outrider_run(client, ids, auto)
+                alone, drafted = await _outrider_run(client, ids, OFF), await _outrider_run(client, ids, AUTO)
                 times.append((theirs, alone, drafted))
             medians = [statistics.median(column) for column in zip(*times[1:], strict=True)]
             rows.append((title, *medians))

@@ -5,48 +5,52 @@ import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.processes import BenchError, resume
 from bench.systems.base import Request, Step, Timing, complete, timed
-from outrider.cli.client import Client, connect
 from outrider.cli.stack import Service, StackError, StackOptions, running
 from outrider.cli.up import check_pair, wait_all
+from outrider.client import Ask, Client, Delta, Drafter
 from outrider.errors import OutriderError
-from outrider.v1 import common_pb2
-from outrider.v1 import orchestrator_pb2 as pb
+from outrider.sampling import SamplingParams
 
-OFF = pb.Speculation(mode=pb.SPECULATION_MODE_OFF)
-AUTO = pb.Speculation(mode=pb.SPECULATION_MODE_AUTO)
+Speculation = int | None
+"""As ``Ask.draft_tokens``."""
+
+OFF: Speculation = 0
+AUTO: Speculation = None
 
 
-def fixed(draft_tokens: int) -> pb.Speculation:
+def fixed(draft_tokens: int) -> Speculation:
     """So many draft tokens in every round."""
-    return pb.Speculation(mode=pb.SPECULATION_MODE_FIXED, draft_tokens=draft_tokens)
+    return draft_tokens
 
 
-def _message(request: Request, speculation: pb.Speculation, tenant: str) -> pb.GenerateRequest:
-    return pb.GenerateRequest(
-        token_ids=pb.TokenIds(ids=request.ids),
+def client_of(address: str) -> Client:
+    """A client that tries nothing twice: what fails is to be seen."""
+    return Client(address, timeout_s=None, stall_s=None, patience_s=0.0)
+
+
+def _ask(request: Request, speculation: Speculation, tenant: str) -> Ask:
+    return Ask(
+        token_ids=request.ids,
         max_new_tokens=request.new_tokens,
-        sampling=common_pb2.SamplingParams(temperature=request.temperature, seed=request.seed),
+        sampling=SamplingParams(temperature=request.temperature),
+        seed=request.seed,
         ignore_eos=True,
-        speculation=speculation,
+        draft_tokens=speculation,
         tenant=tenant,
     )
 
 
-def _step(delta: pb.Delta) -> Step:
-    stats = delta.round
-    return Step(
-        time.monotonic(),
-        tuple(delta.token_ids),
-        len(stats.draft_tokens),
-        stats.num_accepted,
-        stats.drafter == pb.DRAFTER_NGRAM,
-        stats.prepared,
-    )
+def _step(delta: Delta) -> Step:
+    done = delta.round
+    if done is None:
+        return Step(time.monotonic(), delta.token_ids)
+    copied = done.drafter is Drafter.NGRAM
+    return Step(time.monotonic(), delta.token_ids, len(done.draft_tokens), done.num_accepted, copied, done.prepared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Outrider:
     settings: str
     name: str = "Outrider"
     most_sessions: int = 1_000
-    speculation: pb.Speculation = field(default_factory=lambda: OFF)
+    speculation: Speculation = OFF
 
     @property
     def roots(self) -> list[int]:
@@ -70,9 +74,9 @@ class Outrider:
         """One ``Generate`` call; a token counts when its delta has arrived."""
         sent = time.monotonic()
         tenant = re.sub("[^A-Za-z0-9]+", "-", self.name)
-        events = self.client.generate_raw(_message(request, self.speculation, tenant))
+        events = self.client.stream(_ask(request, self.speculation, tenant))
         try:
-            steps = [_step(event.delta) async for event in events if event.delta.token_ids]
+            steps = [_step(event) async for event in events if isinstance(event, Delta) and event.token_ids]
         except OutriderError as error:
             raise BenchError(f"{self.name}: {error}") from error
         return complete(self.name, request, timed(sent, steps))
@@ -96,7 +100,7 @@ async def outrider(model: str, logs: Path, kv_gib: int) -> AsyncGenerator[Outrid
             await check_pair(services[-1].address, with_draft=False)
         except StackError as error:
             raise BenchError(f"Outrider: {error}") from error
-        async with connect(services[-1].address) as client:
+        async with client_of(services[-1].address) as client:
             system = Outrider(services, client, settings)
             try:
                 yield system

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.processes import BenchError, resume
-from bench.systems.outrider import Outrider
-from outrider.cli.client import Client, connect
+from bench.systems.outrider import Outrider, Speculation, client_of
 from outrider.cli.stack import Service, StackError, free_port, model_service, orchestrator_service, started
 from outrider.cli.up import check_pair, wait_all
-from outrider.v1 import orchestrator_pb2 as pb
+from outrider.client import Client
 
 _HOST = "127.0.0.1"
 
@@ -45,7 +44,7 @@ class Site:
     clients: Mapping[str, Client]
     settings: str
 
-    def system(self, name: str, seat: str, speculation: pb.Speculation, halts: bool = False) -> Outrider:
+    def system(self, name: str, seat: str, speculation: Speculation, halts: bool = False) -> Outrider:
         """A way to ask an orchestrator. ``halts``: peers are measured too, for which the processes must stand still."""
         return Outrider(
             list(self.services) if halts else [], self.clients[seat], self.settings, name, speculation=speculation
@@ -82,7 +81,7 @@ async def site(
         found = {}
         for seat, service in zip(seats, stack, strict=True):
             await _paired(service, bool(seat.draft))
-            found[seat.name] = await clients.enter_async_context(connect(service.address))
+            found[seat.name] = await clients.enter_async_context(client_of(service.address))
         yield Site([*replicas, *stack], found, settings)
 
 

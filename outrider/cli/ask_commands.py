@@ -3,16 +3,17 @@
 import asyncio
 import sys
 import threading
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from outrider.cli.answering import answer
-from outrider.cli.client import Ask, connect
-from outrider.cli.command import DEFAULT_ADDRESS, MAX_INT, Address, Json, MaxNewTokens, run
+from outrider.cli.command import DEFAULT_ADDRESS, MAX_INT, Addresses, ApiKey, Json, MaxNewTokens, run
+from outrider.cli.connecting import connect, look
 from outrider.cli.console import fail, print_json, stderr, stdout
 from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
+from outrider.client import Ask, Client
 from outrider.errors import InvalidArgument
 from outrider.sampling import MAX_SEED, SamplingParams
 
@@ -31,31 +32,35 @@ def _prompt_text(prompt: str) -> str:
     return text
 
 
-async def _show_text(address: str, ask: Ask) -> None:
+async def _show_text(client: Client, ask: Ask) -> None:
     """The text as it comes."""
-    async with connect(address) as client:
-        await answer(client, ask, lambda delta: print(delta.text, end="", flush=True))
+    await answer(client, ask, lambda delta: print(delta.text, end="", flush=True))
     print()
 
 
-async def _show_json(address: str, ask: Ask) -> None:
+async def _show_json(client: Client, ask: Ask) -> None:
     """The finished answer as one line of JSON."""
-    async with connect(address) as client:
-        print_json((await answer(client, ask)).as_dict())
+    print_json((await answer(client, ask)).as_dict())
 
 
-async def _show_speculation(address: str, ask: Ask) -> None:
+async def _show_speculation(client: Client, ask: Ask) -> None:
     """Each token coloured by its fate, then what speculation did."""
-    async with connect(address) as client:
-        printer = RoundPrinter(stdout, Vocabulary.of_model((await client.info()).target.info.model_id))
-        result = await answer(client, ask, printer.print)
+    printer = RoundPrinter(stdout, Vocabulary.of_model((await look(client)).target.info.model_id))
+    result = await answer(client, ask, printer.print)
     print()
     stderr.print(f"{LEGEND}\n{result.summary.line()}, seed {result.seed}", soft_wrap=True)
 
 
+async def _show(show: Callable[[Client, Ask], Awaitable[None]], address: str, api_key: str, ask: Ask) -> None:
+    async with connect(address, api_key) as client:
+        await look(client)
+        await show(client, ask)
+
+
 def generate(
     prompt: Annotated[str, typer.Argument(help='What to ask; "-" reads standard input.')],
-    address: Address = DEFAULT_ADDRESS,
+    address: Addresses = DEFAULT_ADDRESS,
+    api_key: ApiKey = "",
     raw: Annotated[bool, typer.Option(help="Send the text as it is, not as a chat message.")] = False,
     system: Annotated[str, typer.Option(help="System message.")] = "",
     max_new_tokens: MaxNewTokens = None,
@@ -84,13 +89,21 @@ def generate(
         params = SamplingParams(temperature, top_k, top_p, min_p)
     except InvalidArgument as error:
         fail(error)
-    ask = Ask(text, raw, system, params, seed, max_new_tokens, tuple(stop or ()), draft_tokens)
+    given: dict[str, Any] = {
+        "sampling": params,
+        "seed": seed,
+        "max_new_tokens": max_new_tokens,
+        "stop": tuple(stop or ()),
+        "draft_tokens": draft_tokens,
+    }
+    ask = Ask(prompt=text, **given) if raw else Ask.user(text, system, **given)
     show = _show_speculation if show_speculation else _show_json if as_json else _show_text
-    run(show(address, ask))
+    run(_show(show, address, api_key, ask))
 
 
 def chat(
-    address: Address = DEFAULT_ADDRESS,
+    address: Addresses = DEFAULT_ADDRESS,
+    api_key: ApiKey = "",
     system: Annotated[str, typer.Option(help="System message.")] = "",
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     max_new_tokens: MaxNewTokens = None,
@@ -99,13 +112,13 @@ def chat(
 
     async def work() -> None:
         session_id = ""
-        async with connect(address) as client:
-            await client.info()
+        async with connect(address, api_key) as client:
+            await look(client)
             while line := await _in_daemon_thread(_read_line):
-                ask = Ask(
+                ask = Ask.user(
                     line,
-                    system="" if session_id else system,
-                    params=SamplingParams(temperature),
+                    "" if session_id else system,
+                    sampling=SamplingParams(temperature),
                     max_new_tokens=max_new_tokens,
                     session_id=session_id,
                     keep_session=True,

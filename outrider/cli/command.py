@@ -16,7 +16,13 @@ from outrider.home import models_folder
 T = TypeVar("T")
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 MAX_INT = 2**31 - 1
-Address = Annotated[str, typer.Option(envvar="OUTRIDER_ADDRESS", help="Address of the orchestrator.")]
+Address = Annotated[str, typer.Option(envvar="OUTRIDER_ADDRESS", help="Address of the service.")]
+Addresses = Annotated[
+    str, typer.Option("--address", envvar="OUTRIDER_ADDRESS", help="Of the orchestrator, or several with commas.")
+]
+ApiKey = Annotated[
+    str, typer.Option(envvar="OUTRIDER_API_KEY", show_default=False, help="Better given by the variable.")
+]
 MaxNewTokens = Annotated[
     int | None, typer.Option("--max-new-tokens", "-n", max=MAX_INT, help="Most tokens of an answer.")
 ]

@@ -8,12 +8,12 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from outrider.cli.answering import Answered, answer
-from outrider.cli.client import Ask, Client, connect
+from outrider.cli.connecting import connect
 from outrider.cli.console import print_result, stdout
 from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
 from outrider.cli.stack import StackOptions, running
 from outrider.cli.up import check_pair, wait_all
-from outrider.v1 import orchestrator_pb2 as pb
+from outrider.client import Ask, Client, Delta
 
 PROMPTS = (
     ("short question", "What is the capital of France?"),
@@ -45,8 +45,8 @@ class Pair:
 
 async def _ask_both(client: Client, vocabulary: Vocabulary, title: str, text: str, alone_first: bool) -> Pair:
     """Both answers of a prompt; which comes first alternates, so that neither always meets a warm cache."""
-    ask = Ask(text, max_new_tokens=_MAX_NEW_TOKENS)
-    off = Ask(text, max_new_tokens=_MAX_NEW_TOKENS, draft_tokens=0)
+    ask = Ask.user(text, max_new_tokens=_MAX_NEW_TOKENS)
+    off = Ask.user(text, max_new_tokens=_MAX_NEW_TOKENS, draft_tokens=0)
     alone = await answer(client, off) if alone_first else None
     stdout.print(f"\n[bold]{title}:[/bold] {text}")
     speculative = await answer(client, ask, _shower(vocabulary))
@@ -54,7 +54,7 @@ async def _ask_both(client: Client, vocabulary: Vocabulary, title: str, text: st
     return Pair(title, speculative, alone or await answer(client, off))
 
 
-def _shower(vocabulary: Vocabulary) -> Callable[[pb.Delta], None]:
+def _shower(vocabulary: Vocabulary) -> Callable[[Delta], None]:
     """Colours where there are any; marks in plain text would hide the answer."""
     if stdout.color_system:
         return RoundPrinter(stdout, vocabulary).print
@@ -101,7 +101,7 @@ async def demo(target: str, draft: str | None, logs: Path) -> bool:
             stdout.print(f"each token by its fate: {LEGEND}")
         async with connect(address) as client:
             for tokens in (0, None):
-                await answer(client, Ask("Hello!", max_new_tokens=8, draft_tokens=tokens))
+                await answer(client, Ask.user("Hello!", max_new_tokens=8, draft_tokens=tokens))
             vocabulary = Vocabulary.of_model(target)
             pairs = [
                 await _ask_both(client, vocabulary, title, text, alone_first=bool(index % 2))

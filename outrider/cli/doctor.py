@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from outrider.cli.client import connect
+from outrider.cli.connecting import connect, look
 from outrider.errors import OutriderError
 from outrider.home import DRAFT_NAME, TARGET_NAME, models_folder
 from outrider.v1 import orchestrator_pb2 as pb
@@ -76,7 +76,7 @@ async def remote_findings(address: str) -> list[Finding]:
     """What the orchestrator at an address says."""
     try:
         async with connect(address) as client:
-            info = await client.info()
+            info = await look(client)
     except OutriderError as error:
         return [Finding("orchestrator", False, error.message)]
     findings = [

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from outrider.cli.ask_commands import chat, generate
-from outrider.cli.client import Info, connect
-from outrider.cli.command import DEFAULT_ADDRESS, Address, Json, run
+from outrider.cli.command import DEFAULT_ADDRESS, Addresses, ApiKey, Json, run
+from outrider.cli.connecting import connect, look
 from outrider.cli.console import EXIT_FAILED, print_json, stderr, stdout
 from outrider.cli.doctor import local_findings, remote_findings
 from outrider.cli.measure import measure
@@ -17,6 +17,7 @@ from outrider.cli.plan_numbers import Given
 from outrider.cli.replicas import replica_rows, replica_table
 from outrider.cli.stack_commands import demo, health, up
 from outrider.home import models_folder
+from outrider.v1.orchestrator_pb2 import GetInfoResponse
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Speculative decoding as microservices.")
 models = typer.Typer(no_args_is_help=True, help="Model folders.")
@@ -39,6 +40,7 @@ def plan_command(
     address: Annotated[
         str | None, typer.Option(help="Orchestrator of a live stack that what is not given is measured on.")
     ] = None,
+    api_key: ApiKey = "",
     as_json: Json = False,
 ) -> None:
     """Say what speculation would gain, from given numbers or from a live stack."""
@@ -47,7 +49,7 @@ def plan_command(
     async def work() -> None:
         live = None
         if address is not None:
-            async with connect(address) as client:
+            async with connect(address, api_key) as client:
                 live = await measure(client, max_draft_tokens)
         print_plan(given, live, as_json)
 
@@ -65,12 +67,12 @@ app.command()(health)
 
 
 @app.command()
-def replicas(address: Address = DEFAULT_ADDRESS, as_json: Json = False) -> None:
+def replicas(address: Addresses = DEFAULT_ADDRESS, as_json: Json = False) -> None:
     """List the targets and drafts that an orchestrator knows. Exit code 1 when no target is ready."""
 
-    async def ask() -> Info:
+    async def ask() -> GetInfoResponse:
         async with connect(address) as client:
-            return await client.info()
+            return await look(client)
 
     rows = replica_rows(run(ask()))
     if as_json:
@@ -82,7 +84,7 @@ def replicas(address: Address = DEFAULT_ADDRESS, as_json: Json = False) -> None:
 
 
 @app.command()
-def doctor(address: Address = DEFAULT_ADDRESS, as_json: Json = False) -> None:
+def doctor(address: Addresses = DEFAULT_ADDRESS, as_json: Json = False) -> None:
     """Say what is installed, reachable and compatible. Exit code 1 when something is wrong."""
     findings = local_findings(os.environ) + run(remote_findings(address))
     if as_json:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.cli.answering import answer
-from outrider.cli.client import Ask, Client
+from outrider.cli.connecting import look
 from outrider.cli.demo import PROMPTS
 from outrider.cli.plan_numbers import Numbers, extended
+from outrider.client import Ask, Client, Delta
 from outrider.errors import Unavailable
 from outrider.pass_times import PassTimes
-from outrider.v1 import orchestrator_pb2 as pb
 
 _TOKENS = 64
 _LENGTHS = (1, 2, 4, 8)
@@ -35,13 +35,12 @@ async def _rounds(client: Client, prompt: str, k: int) -> list[Seen]:
     """Rounds of one answer without its first two, which read the prompt."""
     seen: list[Seen] = []
 
-    def note(delta: pb.Delta) -> None:
-        if delta.HasField("round"):
-            stats = delta.round
+    def note(delta: Delta) -> None:
+        if (stats := delta.round) is not None:
             times = (stats.propose_us / 1e6, stats.verify_us / 1e6)
             seen.append(Seen(len(stats.draft_tokens), stats.num_accepted, *times))
 
-    await answer(client, Ask(prompt, max_new_tokens=_TOKENS, draft_tokens=k, seed=1), note)
+    await answer(client, Ask.user(prompt, max_new_tokens=_TOKENS, draft_tokens=k, seed=1), note)
     return [one for one in seen[2:] if one.proposed == k]
 
 
@@ -88,7 +87,7 @@ def numbers(plain: Sequence[float], rounds: Sequence[Seen], most: int) -> Number
 
 async def measure(client: Client, most: int) -> Numbers:
     """Ask four prompts without speculation and with blocks of several lengths, one after another."""
-    largest = (await client.info()).max_draft_tokens
+    largest = (await look(client)).max_draft_tokens
     plain: list[float] = []
     rounds: list[Seen] = []
     for _, prompt in PROMPTS:

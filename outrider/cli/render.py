@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from outrider.client import Delta
 from outrider.tokenizer import Tokenizer
-from outrider.v1 import orchestrator_pb2 as pb
 
 _INCOMPLETE = "\ufffd"
 LEGEND = "[green]accepted[/green] [red strike]rejected[/red strike] [blue]correction[/blue] [magenta]bonus[/magenta]"
@@ -48,9 +48,10 @@ class RoundPrinter:
         self._vocabulary = vocabulary
         self._held: list[int] = []
 
-    def print(self, delta: pb.Delta) -> None:
+    def print(self, delta: Delta) -> None:
         """One round; rejected tokens in marks where there are no colours."""
-        block, accepted = list(delta.round.draft_tokens), delta.round.num_accepted
+        done = delta.round
+        block, accepted = (list(done.draft_tokens), done.num_accepted) if done is not None else ([], 0)
         emitted = list(delta.token_ids)
         own_style = "magenta" if accepted == len(block) and block else "blue" if block else "default"
         self._print_committed(emitted[:accepted], "green")

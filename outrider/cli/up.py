@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from outrider.cli.client import connect
+from outrider.cli.connecting import connect
 from outrider.cli.console import stderr
 from outrider.cli.stack import Service, StackError, StackOptions, running
 from outrider.server import wait_for_signal

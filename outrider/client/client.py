@@ -59,6 +59,11 @@ class Client:
         for line in self._lines.values():
             await line.close()
 
+    @property
+    def addresses(self) -> str:
+        """All of them, for messages."""
+        return str(self._addresses)
+
     async def stream(self, ask: Ask) -> AsyncGenerator[Event, None]:
         """Started, any number of Delta, Finished. Leaving it early cancels the answer; close it then
         (``contextlib.aclosing``), or its work goes on until it is collected."""

@@ -4,8 +4,6 @@ import pytest
 
 from bench.processes import BenchError
 from bench.systems.base import Request, Step, complete, timed
-from bench.systems.outrider import AUTO, OFF, fixed
-from outrider.v1 import orchestrator_pb2 as pb
 
 STEPS = (Step(2.0, (7,)), Step(3.0, (8, 9), proposed=4, accepted=1), Step(3.5, (1,)))
 
@@ -20,8 +18,3 @@ def test_an_answer_without_tokens_is_refused_like_one_of_another_length() -> Non
     with pytest.raises(BenchError, match="answered 0 tokens instead of 4"):
         complete("A", Request((1,), 4), timed(1.0, ()))
     assert complete("A", Request((1,), 4), timed(1.0, STEPS)).tokens == 4
-
-
-def test_wishes_for_speculation_are_those_of_the_protocol() -> None:
-    assert (OFF.mode, AUTO.mode) == (pb.SPECULATION_MODE_OFF, pb.SPECULATION_MODE_AUTO)
-    assert fixed(3) == pb.Speculation(mode=pb.SPECULATION_MODE_FIXED, draft_tokens=3)

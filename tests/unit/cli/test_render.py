@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from outrider.cli.render import RoundPrinter, Vocabulary
-from outrider.v1 import orchestrator_pb2 as pb
+from outrider.client import Delta, Drafter, Round
 
 
 class Bytes(Vocabulary):
@@ -15,7 +15,7 @@ class Bytes(Vocabulary):
         return bytes(tokens).decode(errors="replace")
 
 
-def shown(*deltas: pb.Delta) -> str:
+def shown(*deltas: Delta) -> str:
     console = Console(file=io.StringIO(), color_system=None)
     printer = RoundPrinter(console, Bytes(None))
     for delta in deltas:
@@ -26,9 +26,9 @@ def shown(*deltas: pb.Delta) -> str:
 
 def test_a_character_that_spans_rounds_is_shown_whole() -> None:
     fox = "🦊".encode()
-    assert shown(*(pb.Delta(token_ids=[byte]) for byte in fox)) == "🦊"
+    assert shown(*(Delta("", (byte,)) for byte in fox)) == "🦊"
 
 
 def test_a_rejected_token_stands_in_marks_without_colours() -> None:
-    stats = pb.RoundStats(draft_tokens=[97, 98], num_accepted=1)
-    assert shown(pb.Delta(token_ids=[97, 99], round=stats)) == "a[-b-]c"
+    done = Round(0, (97, 98), 1, 0, 0, Drafter.MODEL, False)
+    assert shown(Delta("", (97, 99), (), done)) == "a[-b-]c"

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.client import Answer, Ask, Client, Delta, Finished, Message, Started
+from outrider.client import Answer, Ask, Client, Delta, Event, Finished, Message, Started
 from outrider.errors import (
     DeadlineExceeded,
     IncompatibleReplica,
@@ -35,8 +36,8 @@ def check(answer: Answer, seed: int = 7, prompt: tuple[int, ...] = (1,)) -> None
     assert answer.logprobs == pytest.approx([-token / 1000 for token in tokens])
 
 
-def client_of(running: Running, **settings_: float | None) -> Client:
-    return Client(*running.addresses, **({"timeout_s": 30.0, "patience_s": 10.0} | settings_))
+def client_of(running: Running, timeout_s: float = 30.0, stall_s: float = 30.0, patience_s: float = 10.0) -> Client:
+    return Client(*running.addresses, timeout_s=timeout_s, stall_s=stall_s, patience_s=patience_s)
 
 
 async def test_a_whole_answer_is_started_deltas_and_finished() -> None:
@@ -223,7 +224,7 @@ async def test_a_caller_that_takes_its_time_is_no_stall() -> None:
         assert running.calls == 1
 
 
-async def _slowly(client: Client) -> object:
+async def _slowly(client: Client) -> AsyncIterator[Event]:
     async with aclosing(client.stream(ASK)) as events:
         async for event in events:
             if isinstance(event, Started):

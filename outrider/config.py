@@ -130,7 +130,7 @@ class ReplicaConfig:
     """Most rows of a forward pass; prompts are cut into chunks of it."""
     chunk_rows: int = setting(0, least=0, most=8192)
     """Prompt rows that join a pass while other sessions are in the middle of an answer. 0 measures how many keep
-    such a pass within five times one without them."""
+    such a pass within four times one without them."""
     threads: int = setting(0, least=0, most=1024, engine="model")
     """Threads of a forward pass. 0 takes the cores that the cgroup grants."""
     compile: str = setting("auto", choices=("off", "auto", "on"), engine="model")

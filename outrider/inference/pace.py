@@ -13,7 +13,7 @@ import statistics
 from collections import deque
 from collections.abc import Sequence
 
-STRETCH = 5.0
+STRETCH = 4.0
 UNNOTICED_S = 0.08
 LEAST_ROWS = 16
 _REMEMBERED = 15

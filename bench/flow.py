@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from bench.alarm import Alarm
-from bench.shape import Line
+from bench.shape import Line, Shape
 
 WINDOW_BYTES = 16 << 20
 """Most bytes on their way in one direction; a sender that is ahead by more waits, as with any full buffer."""
@@ -67,6 +67,10 @@ class Flow:
         """Deliver nothing, or go on."""
         self._frozen = frozen
         self.run()
+
+    def reshape(self, shape: Shape) -> None:
+        """What comes from now on goes along another line; what is on its way keeps its time and its place."""
+        self._line.shape = shape
 
     def hold(self, held: bool) -> None:
         """Read no more from the source, or go on."""

@@ -93,6 +93,12 @@ class Proxy:
         """What was held goes on, late."""
         self._freeze(False)
 
+    def reshape(self, shape: Shape) -> None:
+        """Let the line be another one, for old connections and new ones."""
+        self._shape = shape
+        for relay in list(self._relays):
+            relay.reshape(shape)
+
     def half_open(self, gone: Side) -> None:
         """The peers on one side see a reset; those on the other believe in their connections until they close them."""
         for relay in list(self._relays):

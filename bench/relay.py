@@ -97,6 +97,11 @@ class Relay:
         for flow in self._flows:
             flow.freeze(frozen)
 
+    def reshape(self, shape: Shape) -> None:
+        """Let the line be another one from now on."""
+        for flow in self._flows:
+            flow.reshape(shape)
+
     def cut(self) -> None:
         """Both peers see a reset."""
         self.half_open(self.client)

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import IO
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -66,15 +67,15 @@ async def health(channel: grpc.aio.Channel, within_s: float = 5.0) -> str:
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 
 
-async def spawn(module: str, variables: Mapping[str, str]) -> Service:
-    """Start a service; it may not serve yet."""
+async def spawn(module: str, variables: Mapping[str, str], log: IO[bytes] | None = None) -> Service:
+    """Start a service; it may not serve yet. One that lives long wants a file for its ``log``."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         module,
         env=environment(variables),
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+        stderr=log or asyncio.subprocess.PIPE,
     )
     return Service(module, variables.get("OUTRIDER_LISTEN", ""), process)
 

@@ -144,6 +144,28 @@ def test_a_byte_takes_at_least_the_delay_each_way_at_any_time(run: Run) -> None:
     run(work())
 
 
+def test_a_line_can_become_another_one_and_keeps_the_order(run: Run) -> None:
+    async def work() -> None:
+        async with through() as (server, proxy):
+            (_, writer), (far_reader, _) = await connected(server, proxy)
+            proxy.reshape(Shape(delay_s=0.02))
+            began = time.monotonic()
+            writer.write(b"a")
+            await eventually(lambda: any(relay.client.out._pieces for relay in proxy._relays), "it is on its way")
+            proxy.reshape(Shape())
+            writer.write(b"b")
+            assert await far_reader.readexactly(2) == b"ab"
+            assert time.monotonic() - began >= 0.02
+            proxy.reshape(Shape(delay_s=0.0073))
+            (_, late), (far_late, _) = await connected(server, proxy)
+            began = time.monotonic()
+            late.write(b"c")
+            await far_late.readexactly(1)
+            assert time.monotonic() - began >= 0.0073, "new connections have it too"
+
+    run(work())
+
+
 def test_a_limited_line_takes_at_least_as_long_as_the_bytes_need(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """And it sends them bit by bit."""
     sizes: list[int] = []

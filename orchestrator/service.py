@@ -83,28 +83,21 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         """Started, the rounds as deltas, Finished."""
         authorization = dict(context.invocation_metadata() or ()).get("authorization", "")
         tenant = self._tenants.tenant_of(authorization, request.tenant)
-        async with self._door.admitted(tenant, context.time_remaining()):
-            facts = self._target_facts()
-            taken = await self._reception.take(request, tenant, facts)
-            async with contextlib.aclosing(self._traced(taken, facts, context)) as events:
-                async for event in events:
-                    self._door.spent(tenant, len(event.delta.token_ids))
-                    with self._readers.handing():
-                        yield event
-
-    async def _traced(
-        self, taken: Taken, facts: ReplicaFacts, context: Any
-    ) -> AsyncGenerator[pb.GenerateResponse, None]:
         span = telemetry.tracer().start_span(
             telemetry.SPAN_GENERATE,
             context=telemetry.from_metadata(context.invocation_metadata()),
             kind=SpanKind.SERVER,
-            attributes={telemetry.SESSION_ID: taken.conversation.session_id},
         )
         with telemetry.ending(span):
-            async with contextlib.aclosing(self._converse(taken, facts, span, context)) as events:
-                async for event in events:
-                    yield event
+            async with self._door.admitted(tenant, context.time_remaining()):
+                facts = self._target_facts()
+                taken = await self._reception.take(request, tenant, facts)
+                span.set_attribute(telemetry.SESSION_ID, taken.conversation.session_id)
+                async with contextlib.aclosing(self._converse(taken, facts, span, context)) as events:
+                    async for event in events:
+                        self._door.spent(tenant, len(event.delta.token_ids))
+                        with self._readers.handing():
+                            yield event
 
     async def _converse(
         self, taken: Taken, facts: ReplicaFacts, span: Span, context: Any

@@ -7,25 +7,19 @@ is 0. Engines are synthetic: their text depends on every token in the caches, an
 
 import argparse
 import asyncio
-import contextlib
 import sys
 import tempfile
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.cli.console import print_result
 from outrider.client import Ask, Client
 from outrider.sampling import SamplingParams
-from tests.integration.processes import Service, free_address, running, serves
-from tests.redis_server import redis_server
 from tests.tiny import build_model
-from tests.waiting import until
+from tests.two_of_each import ROLES, all_known, two_of_each
 
-_ROLES = ("target_service", "draft_service", "orchestrator")
 _TOKENS = 120
 _CLIENTS = 6
-_ENGINE = {"OUTRIDER_ENGINE": "synthetic", "OUTRIDER_SYNTHETIC_PASS_MS": "10", "OUTRIDER_KV_BYTES": "8MiB"}
 
 
 @dataclass(slots=True)
@@ -38,41 +32,6 @@ class Rolled:
     wrong: list[int] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     codes: list[int] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _System:
-    variables: dict[str, dict[str, str]]
-    stack: contextlib.AsyncExitStack
-    services: dict[str, list[Service]] = field(default_factory=dict)
-
-    async def start(self, role: str, address: str) -> Service:
-        """One process, once it serves."""
-        variables = self.variables[role] | {"OUTRIDER_LISTEN": address}
-        service = await self.stack.enter_async_context(running(role, variables))
-        await serves(service)
-        return service
-
-    async def replace(self, role: str, place: int) -> int:
-        """Stop one with SIGTERM and start it again at its address; its exit code."""
-        old = self.services[role][place]
-        await old.terminate()
-        code, _ = await old.ended()
-        self.services[role][place] = await self.start(role, old.address)
-        return code
-
-
-@contextlib.asynccontextmanager
-async def _system(model: Path) -> AsyncIterator[_System]:
-    async with contextlib.AsyncExitStack() as stack:
-        redis = await stack.enter_async_context(redis_server())
-        shared = {"OUTRIDER_REGISTRY": redis.url}
-        replica = shared | _ENGINE | {"OUTRIDER_MODEL": str(model)}
-        orchestrator = shared | {"OUTRIDER_TOKENIZER": str(model), "OUTRIDER_JOURNAL": redis.url}
-        made = _System(dict(zip(_ROLES, (replica, replica, orchestrator), strict=True)), stack)
-        for role in _ROLES:
-            made.services[role] = [await made.start(role, free_address()) for _ in range(2)]
-        yield made
 
 
 def _ask(number: int, draft_tokens: int | None) -> Ask:
@@ -98,21 +57,16 @@ async def _load(client: Client, number: int, alone: tuple[int, ...], seen: Rolle
 async def roll(model: Path, restarts: int) -> Rolled:
     """So many restarts, one role after another."""
     seen, enough = Rolled(), asyncio.Event()
-    async with _system(model) as system:
+    async with two_of_each(model) as system:
         addresses = [service.address for service in system.services["orchestrator"]]
         async with Client(*addresses) as client:
-
-            async def drafted() -> bool:
-                info = await client.info()
-                return sum(status.HasField("info") for status in (*info.targets, *info.drafts)) == 4
-
-            await until(drafted, "all replicas are known")
+            await all_known(client)
             alone = [(await client.answer(_ask(number, 0))).token_ids for number in range(_CLIENTS)]
             load = [
                 asyncio.create_task(_load(client, number, alone[number], seen, enough)) for number in range(_CLIENTS)
             ]
             for number in range(restarts):
-                role, place = _ROLES[number % 3], number // 3 % 2
+                role, place = ROLES[number % 3], number // 3 % 2
                 seen.codes.append(await system.replace(role, place))
                 seen.restarts += 1
             enough.set()

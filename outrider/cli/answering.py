@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 from outrider.cli.render import Summary
-from outrider.client import Ask, Client, Delta, Finished, Started
+from outrider.client import Ask, Client, Delta, Finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,13 @@ def _summary(finished: Finished, seconds: float, first_s: float) -> Summary:
 async def answer(client: Client, ask: Ask, on_delta: Callable[[Delta], None] = _nothing) -> Answered:
     """Send a request and collect its answer. Raises OutriderError."""
     began = time.perf_counter()
-    first_s, seed, session_id = 0.0, 0, ""
-    deltas: list[Delta] = []
-    summary: Summary | None = None
-    async with aclosing(client.stream(ask)) as events:
-        async for event in events:
-            if isinstance(event, Started):
-                seed = event.seed
-            elif isinstance(event, Delta):
-                first_s = first_s or time.perf_counter() - began
-                deltas.append(event)
-                on_delta(event)
-            else:
-                session_id = event.session_id
-                summary = _summary(event, time.perf_counter() - began, first_s)
-    assert summary is not None, "a stream ends with Finished or an error"
-    text = "".join(delta.text for delta in deltas)
-    return Answered(session_id, seed, text, tuple(id for delta in deltas for id in delta.token_ids), summary)
+    first_s = 0.0
+
+    def note(delta: Delta) -> None:
+        nonlocal first_s
+        first_s = first_s or time.perf_counter() - began
+        on_delta(delta)
+
+    whole = await client.answer(ask, note)
+    summary = _summary(whole.finished, time.perf_counter() - began, first_s)
+    return Answered(whole.session_id, whole.seed, whole.text, whole.token_ids, summary)

@@ -1,7 +1,7 @@
 """The client: channels to one or more orchestrators, and answers from whichever of them can give it."""
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from types import TracebackType
 
@@ -16,6 +16,10 @@ from outrider.errors import InvalidArgument, OutriderError
 from outrider.v1 import orchestrator_pb2 as pb
 
 _INFO_S = 5.0
+
+
+def _nothing(delta: Delta) -> None:
+    """Nobody wants to know."""
 
 
 class Client:
@@ -77,8 +81,8 @@ class Client:
             async for event in events:
                 yield event
 
-    async def answer(self, ask: Ask) -> Answer:
-        """A whole answer."""
+    async def answer(self, ask: Ask, on_delta: Callable[[Delta], None] = _nothing) -> Answer:
+        """A whole answer; ``on_delta`` hears of its parts as they come."""
         started: Started | None = None
         deltas: list[Delta] = []
         async with aclosing(self.stream(ask)) as events:
@@ -87,6 +91,7 @@ class Client:
                     started = event
                 elif isinstance(event, Delta):
                     deltas.append(event)
+                    on_delta(event)
                 else:
                     assert started is not None
                     return _answer(started, deltas, event)

@@ -48,7 +48,10 @@ async def test_a_whole_answer_is_started_deltas_and_finished() -> None:
         assert isinstance(events[-1], Finished)
         assert events[-1].losses == 0
         assert (events[0].seed, events[0].prompt_tokens) == (7, 1)
-        check(await client.answer(ASK))
+        heard: list[Delta] = []
+        answer = await client.answer(ASK, heard.append)
+        check(answer)
+        assert tuple(token for delta in heard for token in delta.token_ids) == answer.token_ids
 
 
 @settings(max_examples=40)

@@ -1,0 +1,1 @@
+"""Tests of what the chaos suite is made of."""

@@ -15,12 +15,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
-from outrider.errors import Unavailable
+from outrider.redis_calls import answered, open_redis
 
 Key = tuple[str, str]
 """Tenant and session."""
@@ -28,7 +23,6 @@ Key = tuple[str, str]
 TAKEN, WRITTEN, MISSING = 0, 1, -1
 """What becomes of a write: another one owns the answer; done; there is no such answer any more."""
 
-_TIMEOUT_S = 1.0
 _SILENT_MS = 3000
 """An owner that wrote so lately is alive."""
 _AT_ONCE = 128
@@ -99,15 +93,12 @@ class Stored:
 
 
 class JournalStore:
-    """A client of Redis. Every method raises Unavailable when it does not answer within _TIMEOUT_S; nothing is tried
-    again here."""
+    """A client of Redis. Every method raises Unavailable when it does not answer (``redis_calls.py``)."""
 
     def __init__(self, url: str, prefix: str = "outrider") -> None:
         """Raises ValueError for a URL that is none of Redis. It connects when it is first used."""
         self._prefix = prefix
-        self._redis: Any = Redis.from_url(
-            url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
-        )
+        self._redis = open_redis(url, text=False)
         self._begin = self._redis.register_script(_BEGIN)
         self._write = self._redis.register_script(_WRITE)
         self._end = self._redis.register_script(_END)
@@ -152,10 +143,7 @@ class JournalStore:
 
     @staticmethod
     async def _asked(answer: Awaitable[Any]) -> Any:
-        try:
-            return await answer
-        except (RedisError, OSError, TimeoutError) as error:
-            raise Unavailable(f"the journal does not answer: {error or type(error).__name__}", 1.0) from None
+        return await answered(answer, "journal")
 
     async def close(self) -> None:
         """Close the connections."""

@@ -16,16 +16,9 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
-from outrider.errors import Unavailable
+from outrider.redis_calls import answered, open_redis
 
 log = logging.getLogger(__name__)
-_TIMEOUT_S = 1.0
-_TROUBLE = (RedisError, OSError, TimeoutError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +46,13 @@ def parse_announcement(text: str) -> Announcement:
 
 
 class Registry:
-    """A client of the registry. Every method raises Unavailable when Redis does not answer: each question waits for
-    _TIMEOUT_S at most, and is not asked again, because whoever asks does so anyway."""
+    """A client of the registry. Every method raises Unavailable when Redis does not answer (``redis_calls.py``)."""
 
     def __init__(self, url: str, prefix: str = "outrider") -> None:
         """Raises ValueError for a URL that is none of Redis. It connects when it is first used."""
         self._prefix = prefix
         self._nonsense: set[tuple[str, str]] = set()
-        self._redis: Any = Redis.from_url(
-            url,
-            decode_responses=True,
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._redis = open_redis(url, text=True)
 
     def _key(self, role: str, address: str) -> str:
         return f"{self._prefix}:replica:{role}:{address}"
@@ -120,10 +106,7 @@ class Registry:
 
     @staticmethod
     async def _asked(answer: Awaitable[Any]) -> Any:
-        try:
-            return await answer
-        except _TROUBLE as error:
-            raise Unavailable(f"the registry does not answer: {error or type(error).__name__}") from None
+        return await answered(answer, "registry")
 
     async def close(self) -> None:
         """Close the connections."""

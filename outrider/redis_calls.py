@@ -1,0 +1,38 @@
+"""A connection to Redis, and what can go wrong with it as one error of ours. It does not know what is asked.
+
+Each question waits for TIMEOUT_S at most and is not asked again: whoever asks does so anyway, or goes on without.
+"""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from outrider.errors import Unavailable
+
+TIMEOUT_S = 1.0
+_TROUBLE = (RedisError, OSError, TimeoutError, UnicodeDecodeError, RuntimeError)
+"""RuntimeError is what uvloop says of a connection that was reset before it was used again."""
+
+
+def open_redis(url: str, text: bool) -> Any:
+    """A client that connects when it is first used; ``text``: its answers are str. Raises ValueError for a URL that is
+    none of Redis."""
+    return Redis.from_url(
+        url,
+        decode_responses=text,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+async def answered(answer: Awaitable[Any], who: str) -> Any:
+    """The answer. Raises Unavailable, in the name of ``who``."""
+    try:
+        return await answer
+    except _TROUBLE as error:
+        raise Unavailable(f"the {who} does not answer: {str(error) or type(error).__name__}", 1.0) from None

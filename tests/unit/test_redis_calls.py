@@ -1,0 +1,31 @@
+"""Whatever goes wrong with Redis is one error, which names who asked."""
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from outrider.errors import Unavailable
+from outrider.redis_calls import answered, open_redis
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RedisConnectionError("refused"),
+        OSError("reset"),
+        TimeoutError(),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+        RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
+    ],
+)
+async def test_trouble_is_unavailable(error: Exception) -> None:
+    async def fail() -> None:
+        raise error
+
+    with pytest.raises(Unavailable, match=r"the journal does not answer: \w") as caught:
+        await answered(fail(), "journal")
+    assert caught.value.retry_after_s == 1.0
+
+
+def test_a_url_of_something_else_is_refused() -> None:
+    with pytest.raises(ValueError, match="scheme"):
+        open_redis("http://host", text=True)

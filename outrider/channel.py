@@ -6,12 +6,16 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """Largest message either side takes; gRPC answers a larger one with RESOURCE_EXHAUSTED."""
 
 _KEEPALIVE_MS = 10_000
-"""Between two pings, calls or not: a connection whose other end is gone without a word is known within twice that.
-Without pings between calls it outlives many short questions, none of which lasts until a ping is due."""
+"""Between two pings, calls or not: without pings between calls a dead connection outlives any number of short
+questions, none of which lasts until a ping is due."""
+_PING_TIMEOUT_MS = 10_000
+"""Of a ping without an answer. gRPC's own keepalive_timeout_ms alone did not end a connection whose other end had gone
+without a word in less than a minute (grpcio 1.85); with ping_timeout_ms it ends when it should."""
 
 CLIENT_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+    ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),

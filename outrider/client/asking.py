@@ -145,13 +145,13 @@ class Asking:
 
     def _is_ours(self, started: Started) -> bool:
         """Of two turns with the same seed, the later one has the earlier one in its prompt."""
-        return started.seed == self._request.sampling.seed and started.prompt_tokens >= self._before.tokens
+        return started.seed == self._request.sampling.seed and started.prompt_tokens > self._before.prompt_tokens
 
     def _finish(self, address: str, finished: Finished) -> Finished:
         self._delivery.check_complete(finished.usage.completion_tokens)
         if self._request.keep_session:
-            tokens = finished.usage.prompt_tokens + finished.usage.completion_tokens
-            self._orchestrators.sessions.remember(finished.session_id, Known(address, tokens))
+            known = Known(address, finished.usage.prompt_tokens)
+            self._orchestrators.sessions.remember(finished.session_id, known)
         return finished
 
     async def _recover(self, address: str, error: OutriderError, unclear: bool) -> None:

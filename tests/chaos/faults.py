@@ -7,7 +7,7 @@ from typing import Protocol
 from bench.proxy import Side
 from bench.shape import Shape
 from outrider.wire import facts_to_pb
-from tests.chaos.liar import INFO
+from tests.chaos.liar import INFO, SEED
 from tests.chaos.schedule import Kind, Place, Planned
 from tests.chaos.system import SMALL_KV_BYTES, System
 
@@ -150,14 +150,16 @@ class BlackHole:
 class Liar:
     """The draft is replaced by a process that lies."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, seed: int) -> None:
         self._place = place
+        self._seed = seed
 
     async def inject(self, system: System) -> None:
         facts = await system.facts(self._place)
         box = system.boxes[self._place]
         await box.kill()
-        await box.start("tests.chaos.liar", **{INFO: facts_to_pb(facts).SerializeToString().hex()})
+        variables = {INFO: facts_to_pb(facts).SerializeToString().hex(), SEED: str(self._seed)}
+        await box.start("tests.chaos.liar", **variables)
 
     async def mend(self, system: System) -> None:
         box = system.boxes[self._place]
@@ -197,7 +199,7 @@ def fault_of(planned: Planned) -> Fault:
         Kind.CALLER_GONE: HalfOpen(place, Side.CLIENT),
         Kind.CALLEE_GONE: HalfOpen(place, Side.UPSTREAM),
         Kind.BLACK_HOLE: BlackHole(place),
-        Kind.LIAR: Liar(place),
+        Kind.LIAR: Liar(place, planned.number),
         Kind.SMALL_KV: SmallKV(place),
     }
     return made[planned.kind]

@@ -19,8 +19,8 @@ from outrider.server import Server, wait_for_signal
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 
 NAME = draft_pb2.DESCRIPTOR.services_by_name["DraftService"].full_name
-INFO = "CHAOS_INFO"
-"""Variable with a ReplicaInfo in hexadecimal."""
+INFO, SEED = "CHAOS_INFO", "CHAOS_SEED"
+"""Variables: a ReplicaInfo in hexadecimal, and what the lies follow from."""
 
 Response = draft_pb2.ProposeResponse
 Lie = Callable[[random.Random, draft_pb2.ProposeRequest, Response], None]
@@ -116,7 +116,7 @@ async def _serve() -> None:
     info = common_pb2.ReplicaInfo.FromString(bytes.fromhex(variables[INFO]))
     info.incarnation = secrets.randbits(64)
     server = Server(variables["OUTRIDER_LISTEN"], [NAME], drain_s=0.0)
-    draft_pb2_grpc.add_DraftServiceServicer_to_server(Liar(info, len(variables[INFO])), server.grpc_server)
+    draft_pb2_grpc.add_DraftServiceServicer_to_server(Liar(info, int(variables[SEED])), server.grpc_server)
     await server.start()
     await server.set_serving(True)
     announced = Announcement(

@@ -78,7 +78,7 @@ _PLACES: dict[Kind, tuple[Place, ...]] = {
     Kind.LIAR: DRAFTS,
     Kind.SMALL_KV: TARGETS,
 }
-_HOLD_S: dict[Kind, tuple[float, float]] = {
+_HOLD_S: dict[Kind, tuple[float, float]] = {  # no shorter than it takes to notice: else all would seem well at once
     Kind.KILL: (0.0, 2.0),
     Kind.STOP: (0.5, 6.0),
     Kind.TERMINATE: (0.0, 1.0),
@@ -87,6 +87,9 @@ _HOLD_S: dict[Kind, tuple[float, float]] = {
     Kind.LIAR: (3.0, 6.0),
     Kind.SMALL_KV: (4.0, 8.0),
     Kind.DELAY: (1.0, 4.0),
+    Kind.CUT: (0.5, 1.0),
+    Kind.CALLER_GONE: (0.5, 1.0),
+    Kind.CALLEE_GONE: (4.0, 5.0),
     Kind.BLACK_HOLE: (0.5, 6.0),
 }
 

@@ -3,6 +3,7 @@
 Questions about its state go past the proxies. It does not know faults or load.
 """
 
+import asyncio
 import contextlib
 import random
 import socket
@@ -159,8 +160,7 @@ async def running(models: Path, logs: Path, places: tuple[Place, ...]) -> AsyncI
             channels[place] = grpc.aio.insecure_channel(address, options=[("grpc.max_reconnect_backoff_ms", 200)])
         system = System(redis, boxes, channels)
         stack.push_async_callback(system.close)
-        for place in places:
-            await boxes[place].start()
+        await asyncio.gather(*(box.start() for box in boxes.values()))
         for role in ("target", "draft", "orchestrator"):
             await system.well(role)
         yield system

@@ -20,7 +20,7 @@ from outrider.tokens import TokenLog
 @dataclass(slots=True)
 class Conversation:
     """``messages`` is None unless the conversation began as a chat. Only its tenant can go on with it. ``turns`` are
-    complete. ``cache_id``: what replicas know it by."""
+    complete. ``cache_id``: what replicas know it by; ``owner``: what the journal knows its last answer by."""
 
     session_id: str
     tenant: str = ""
@@ -33,6 +33,7 @@ class Conversation:
     busy: bool = False
     last_used: float = 0.0
     turns: int = 0
+    owner: str = ""
     cache_id: str = ""
 
     def __post_init__(self) -> None:
@@ -60,6 +61,11 @@ class Conversation:
         self.set_prompt(list(history.tokens))
         self.messages = None if history.messages is None else list(history.messages)
         self.turns = history.turns
+
+
+def _own(session_id: str) -> str:
+    """An id for caches that no other orchestrator uses: who lets go of his copy of a session frees his caches only."""
+    return f"{session_id}.{secrets.token_hex(4)}"
 
 
 class Conversations:
@@ -91,7 +97,7 @@ class Conversations:
             return Conversation(secrets.token_hex(16), tenant, busy=True)
         conversation = self._kept.get((tenant, session_id))
         if conversation is None and elsewhere is not None:
-            conversation = self._kept[tenant, session_id] = Conversation(session_id, tenant)
+            conversation = self._kept[tenant, session_id] = Conversation(session_id, tenant, cache_id=_own(session_id))
         if conversation is None:
             raise InvalidArgument("session_id", "unknown or expired session; leave it empty to start a new one")
         if conversation.busy:
@@ -101,11 +107,23 @@ class Conversations:
         conversation.busy = True
         return conversation
 
+    def turns(self, session_id: str, tenant: str) -> int:
+        """Complete turns of a session that is kept here, else 0."""
+        kept = self._kept.get((tenant, session_id))
+        return kept.turns if kept is not None else 0
+
+    @staticmethod
+    def again(session_id: str, tenant: str, history: History) -> Conversation:
+        """A conversation of its own for an answer that is only told again: what is kept stays as it is."""
+        conversation = Conversation(session_id, tenant, cache_id=_own(session_id), busy=True)
+        conversation.catch_up(history)
+        return conversation
+
     def resume(self, session_id: str, tenant: str, history: History) -> Conversation:
         """A conversation whose answer was lost, as it was before that; busy until ``end``. One of the same id that is
         here is of no use any more, even while it is busy: replicas may still be busy with it, so this one has caches
         of its own."""
-        conversation = Conversation(session_id, tenant, cache_id=f"{session_id}.{secrets.token_hex(4)}", busy=True)
+        conversation = Conversation(session_id, tenant, cache_id=_own(session_id), busy=True)
         conversation.catch_up(history)
         former = self._kept.pop(conversation.key, None)
         if former is not None and not former.busy:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.journal_messages import write_tokens
-from orchestrator.journal_store import MISSING, TAKEN, Key, Write
+from orchestrator.journal_store import MISSING, TAKEN, Begin, End, Key, Write
 
 _TOUCH_S = 1.0
 """An answer that makes no progress says so often that it goes on."""
@@ -13,28 +13,48 @@ _TOUCH_S = 1.0
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """``owner`` names this making of the answer, ``head`` says how it was asked for. ``superseded``: somebody else
-    makes it now, and this one is to stop."""
+    """``owner`` names this making of the answer, ``former`` the one before it, ``head`` says how it was asked for.
+    ``superseded``: somebody else makes it now, and this one is to stop."""
 
     key: Key
     owner: str
     head: bytes
     tokens: list[int]
+    former: str = ""
     begun: bool = False
     written: int = 0
     superseded: bool = False
     ended: bool = False
     history: bytes | None = None
-    drop: bool = False
+    turns: int = 0
+    last: bool = False
     _wrote_at: float = 0.0
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Tokens that belong to the answer now."""
         self.tokens.extend(tokens)
 
-    def over(self, history: bytes | None, drop: bool) -> None:
+    def over(self, history: bytes | None, turns: int, last: bool) -> None:
         """Nothing follows."""
-        self.ended, self.history, self.drop = True, history, drop
+        self.ended, self.history, self.turns, self.last = True, history, turns, last
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was told to its end."""
+        return self.history is not None or self.last
+
+    @property
+    def pointless(self) -> bool:
+        """Whether it broke off before anything of it was written."""
+        return self.ended and not self.begun and not self.complete
+
+    def begin(self) -> Begin:
+        """The first write, or another first one after all was lost."""
+        return Begin(self.key, self.owner, self.head, self.packed(), self.former)
+
+    def end(self) -> End:
+        """The last write."""
+        return End(self.key, self.owner, self.history, self.turns, self.last)
 
     @property
     def due(self) -> bool:
@@ -52,7 +72,9 @@ class Entry:
     def wrote(self, write: Write, result: int) -> None:
         """What became of a write."""
         self.superseded = self.superseded or result == TAKEN
-        if result != MISSING:
+        if result == MISSING:
+            self.begun = False
+        else:
             self.written, self._wrote_at = write.start + len(write.tokens) // 4, time.monotonic()
 
     def began(self, tokens: int, result: int) -> None:

@@ -4,12 +4,15 @@ Names, for the default prefix ``outrider``:
 
 - ``outrider:answer:<session>:<tenant>``: a hash of an answer in the making: ``owner``, who makes it; ``head``, a
   JournalledAnswer; ``<position>``, tokens from there on, four bytes each; ``seen``, Redis's time of the last write in
-  milliseconds; ``ended``, once it is over. It expires as a whole, a while after its last write.
-- ``outrider:session:<session>:<tenant>``: a JournalledHistory, a session that waits for its next turn.
+  milliseconds; ``ended``, once it is over: kept, last or broken. It expires as a whole, a while after its last write.
+- ``outrider:session:<session>:<tenant>``: a hash of a session that waits for its next turn: ``turns``, how many are
+  complete; ``history``, a JournalledHistory. It expires with the session.
 
-Whoever writes the head is the owner; a former one is told so by its next write. It does not know answers or messages.
+Whoever writes the head is the owner; a former one is told so by its next write. To become the owner one must know the
+present one: of two who take an answer over, one is told that he was too late. It does not know answers or messages.
 """
 
+import logging
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from typing import Any, cast
 
 from outrider.redis_calls import answered, open_redis
 
+log = logging.getLogger(__name__)
 Key = tuple[str, str]
 """Tenant and session."""
 
@@ -34,7 +38,8 @@ _NOW = "local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(
 _BEGIN = (
     _NOW
     + """
-if ARGV[5] == '1' and redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local owner = redis.call('HGET', KEYS[1], 'owner')
+if owner and owner ~= ARGV[2] and owner ~= ARGV[5] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'head', ARGV[3], 'seen', now)
 if #ARGV[4] > 0 then redis.call('HSET', KEYS[1], '0', ARGV[4]) end
@@ -63,10 +68,15 @@ return results
 )
 _END = """
 local owner = redis.call('HGET', KEYS[1], 'owner')
-if owner and owner ~= ARGV[1] then return 0 end
-if owner then redis.call('HSET', KEYS[1], 'ended', 1) end
-if ARGV[2] == 'keep' then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4]) end
-if ARGV[2] == 'drop' then redis.call('DEL', KEYS[2]) end
+local mine = not owner or owner == ARGV[1]
+if owner == ARGV[1] then redis.call('HSET', KEYS[1], 'ended', ARGV[2]) end
+local turns = tonumber(redis.call('HGET', KEYS[2], 'turns') or '0')
+if ARGV[2] == 'kept' and (mine or turns < tonumber(ARGV[4])) then
+  redis.call('DEL', KEYS[2])
+  redis.call('HSET', KEYS[2], 'turns', ARGV[4], 'history', ARGV[3])
+  redis.call('PEXPIRE', KEYS[2], ARGV[5])
+end
+if ARGV[2] == 'last' and mine then redis.call('DEL', KEYS[2]) end
 return 1
 """
 
@@ -82,12 +92,42 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Begin:
+    """An answer is to be one's own: if it is nobody's, or ``former`` has it."""
+
+    key: Key
+    owner: str
+    head: bytes
+    tokens: bytes
+    former: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An answer is over. With a ``history`` it was complete and its session is kept, with so many ``turns``; it was the
+    ``last``; or it broke off, and its session stays as it was."""
+
+    key: Key
+    owner: str
+    history: bytes | None
+    turns: int
+    last: bool
+
+    @property
+    def what(self) -> str:
+        """As the hash says it."""
+        return "kept" if self.history is not None else "last" if self.last else "broken"
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """What is there of a session. ``alive``: somebody has lately written to its answer."""
+    """What is there of a session. ``alive``: somebody has lately written to its answer; ``complete``: that was told to
+    its end."""
 
     head: bytes | None = None
     chunks: Mapping[int, bytes] | None = None
     alive: bool = False
+    complete: bool = False
     owner: str = ""
     history: bytes | None = None
 
@@ -109,11 +149,6 @@ class JournalStore:
     def _session(self, key: Key) -> str:
         return f"{self._prefix}:session:{key[1]}:{key[0]}"
 
-    async def begin(self, key: Key, owner: str, head: bytes, tokens: bytes, ttl_s: float, again: bool) -> int:
-        """Make an answer one's own, whosesoever it was. ``again``: only if nobody's is there."""
-        arguments: list[str | int | bytes] = [int(ttl_s * 1000), owner, head, tokens, int(again)]
-        return int(await self._asked(self._begin(keys=[self._answer(key)], args=arguments)))
-
     async def write(self, writes: Sequence[Write], ttl_s: float) -> list[int]:
         """Write to many answers; what became of each."""
         results: list[int] = []
@@ -124,11 +159,31 @@ class JournalStore:
             results += await self._asked(self._write(keys=keys, args=[int(ttl_s * 1000), *arguments]))
         return results
 
-    async def end(self, key: Key, owner: str, history: bytes | None, drop: bool, ttl_s: float) -> int:
-        """An answer is over: keep its session as it is now, or drop it, or leave it as it was."""
-        what = "keep" if history is not None else "drop" if drop else "leave"
-        arguments: list[str | int | bytes] = [owner, what, history or b"", int(ttl_s * 1000)]
-        return int(await self._asked(self._end(keys=[self._answer(key), self._session(key)], args=arguments)))
+    async def settle(self, steps: Sequence[Begin | End], answer_s: float, session_s: float) -> list[int]:
+        """Begin and end answers, in this order; what became of each."""
+        results: list[int] = []
+        for first in range(0, len(steps), _AT_ONCE):
+            pipe = self._redis.pipeline(transaction=False)
+            for step in steps[first : first + _AT_ONCE]:
+                await self._put(pipe, step, answer_s, session_s)
+            results += [int(result) for result in await self._asked(pipe.execute())]
+        return results
+
+    async def _put(self, pipe: Any, step: Begin | End, answer_s: float, session_s: float) -> None:
+        """Add a step to a pipeline, which asks nothing yet."""
+        if isinstance(step, Begin):
+            arguments: list[str | int | bytes] = [int(answer_s * 1000), step.owner, step.head, step.tokens, step.former]
+            await self._begin(keys=[self._answer(step.key)], args=arguments, client=pipe)
+            return
+        keys = [self._answer(step.key), self._session(step.key)]
+        ending: list[str | int | bytes] = [
+            step.owner,
+            step.what,
+            step.history or b"",
+            step.turns,
+            int(session_s * 1000),
+        ]
+        await self._end(keys=keys, args=ending, client=pipe)
 
     async def find(self, key: Key) -> Stored:
         """All that is there of a session. Ids are those of our own making: no other can name another key."""
@@ -137,8 +192,12 @@ class JournalStore:
         pipe = self._redis.pipeline(transaction=True)
         pipe.time()
         pipe.hgetall(self._answer(key))
-        pipe.get(self._session(key))
-        (seconds, micros), fields, history = await self._asked(pipe.execute())
+        pipe.hget(self._session(key), "history")
+        (seconds, micros), fields, history = await self._asked(pipe.execute(raise_on_error=False))
+        strange = [found for found in (fields, history) if isinstance(found, Exception)]
+        if strange:  # keys of these names that somebody else has made
+            log.warning("the journal has nonsense for session %s: %s", key[1], strange[0])
+            return Stored()
         return _stored(fields, history, seconds * 1000 + micros // 1000)
 
     @staticmethod
@@ -156,4 +215,6 @@ def _stored(fields: Mapping[bytes, bytes], history: bytes | None, now_ms: int) -
     seen = fields.get(b"seen", b"0")
     alive = b"ended" not in fields and seen.isdigit() and now_ms - int(seen) < _SILENT_MS
     chunks = {int(name): data for name, data in fields.items() if name.isdigit()}
-    return Stored(fields[b"head"], chunks, alive, fields.get(b"owner", b"").decode(errors="replace"), history)
+    complete = fields.get(b"ended", b"") in (b"kept", b"last")
+    owner = fields.get(b"owner", b"").decode(errors="replace")
+    return Stored(fields[b"head"], chunks, alive, complete, owner, history)

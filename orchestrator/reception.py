@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
 from orchestrator.entry import Entry
-from orchestrator.history import History
-from orchestrator.journal import Journal, JournalState
+from orchestrator.journal import Journal, JournalState, Kept
 from orchestrator.journal_messages import write_answer
 from orchestrator.request import Turn, read_resumption, read_turn
 from outrider.errors import IncompatibleReplica, InvalidArgument, SessionBusy, Unavailable
 from outrider.v1.orchestrator_pb2 import GenerateRequest
 from outrider.wire import ReplicaFacts
+
+_NEW = Kept(None, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +46,37 @@ class Reception:
         if resumption is not None:
             return await self._resume(*resumption, tenant, facts)
         turn = self._read(request, tenant, facts)
-        elsewhere = await self._elsewhere(turn.session_id, tenant, facts) if turn.session_id else None
-        conversation = self._conversations.begin(turn.session_id, tenant, elsewhere)
+        kept = await self._kept(turn, facts) if turn.session_id else _NEW
+        conversation = self._conversations.begin(turn.session_id, tenant, kept.history)
         head = write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint), facts.weights)
-        return Taken(turn, conversation, self._journal.begin(conversation.key, head))
+        entry = self._journal.begin(conversation.key, head, former=kept.owner or conversation.owner)
+        conversation.owner = entry.owner
+        return Taken(turn, conversation, entry)
 
     def _read(self, request: GenerateRequest, tenant: str, facts: ReplicaFacts) -> Turn:
         """The turn, which is the caller's tenant's, whether the request says so or not."""
         turn = read_turn(request, self._config, facts.vocab_size, facts.max_draft_tokens)
         return dataclasses.replace(turn, tenant=tenant)
 
-    async def _elsewhere(self, session_id: str, tenant: str, facts: ReplicaFacts) -> History | None:
-        """A session as the journal has it. With the journal away, one that is kept here goes on as it is here."""
+    async def _kept(self, turn: Turn, facts: ReplicaFacts) -> Kept:
+        """A session as the journal has it. With the journal away one goes on as it is here, if the request says that
+        this is how it should be. Raises Unavailable, SessionBusy and InvalidArgument."""
+        key = (turn.tenant, turn.session_id)
+        here = self._conversations.turns(turn.session_id, turn.tenant)
         try:
-            kept = await self._journal.session((tenant, session_id))
+            kept = await self._journal.session(key)
         except Unavailable:
-            if self._conversations.knows(session_id, tenant):
-                return None
-            raise
+            if turn.turn is None or here != turn.turn:
+                raise
+            return _NEW
         if kept.answering:
-            raise SessionBusy(f"session {session_id} is answering another request at another orchestrator")
-        history = kept.history
-        return history if history is not None and history.fingerprint == facts.tokenizer_fingerprint else None
+            raise SessionBusy(f"session {turn.session_id} is answering another request at another orchestrator")
+        if kept.history is not None and kept.history.fingerprint != facts.tokenizer_fingerprint:
+            kept = dataclasses.replace(kept, history=None)
+        turns = max(here, kept.history.turns if kept.history is not None else 0)
+        if turns and turn.turn not in (None, turns):
+            raise InvalidArgument("turn", f"the session has {turns} complete turns here, not {turn.turn}")
+        return kept
 
     async def _resume(self, session_id: str, heard: int, tenant: str, facts: ReplicaFacts) -> Taken:
         if self._journal.state is JournalState.ABSENT:
@@ -79,6 +89,11 @@ class Reception:
         turn = self._read(lost.request, tenant, facts)
         if heard > turn.max_new_tokens:
             raise InvalidArgument("resume_from", f"at most {turn.max_new_tokens} tokens were asked for, got {heard}")
-        conversation = self._conversations.resume(session_id, tenant, lost.history)
         given = lost.tokens[:heard]
-        return Taken(turn, conversation, self._journal.begin(conversation.key, lost.head, given), given, heard)
+        if lost.complete or self._conversations.turns(session_id, tenant) > lost.history.turns:
+            conversation = self._conversations.again(session_id, tenant, lost.history)
+            return Taken(turn, conversation, Entry(conversation.key, "", lost.head, list(given)), given, heard)
+        conversation = self._conversations.resume(session_id, tenant, lost.history)
+        entry = self._journal.begin(conversation.key, lost.head, given, lost.owner)
+        conversation.owner = entry.owner
+        return Taken(turn, conversation, entry, given, heard)

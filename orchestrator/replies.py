@@ -1,6 +1,7 @@
 """What an answer says to its client, as messages: values in, protobuf out. It decides nothing and keeps nothing."""
 
 from orchestrator.answer import FinishReason
+from orchestrator.conversations import Conversation
 from orchestrator.journal import JournalState
 from orchestrator.member import Member, State
 from orchestrator.plans import Drafter
@@ -32,17 +33,18 @@ JOURNAL_STATES = {
 
 
 def started(
-    session_id: str, turn: Turn, facts: ReplicaFacts, drafts: Pool, prompt_length: int, resumable: bool
+    conversation: Conversation, turn: Turn, facts: ReplicaFacts, drafts: Pool, prompt_length: int, resumable: bool
 ) -> pb.GenerateResponse:
     """The first event of an answer of the target that ``facts`` describe."""
     return pb.GenerateResponse(
         started=pb.Started(
-            session_id=session_id,
+            session_id=conversation.session_id,
             seed=turn.params.seed,
             target_model=facts.model_id,
             draft_model=drafts.facts.model_id if drafts.facts and drafts.ready else "",
             prompt_tokens=prompt_length,
             resumable=resumable,
+            turn=conversation.turns,
         )
     )
 
@@ -62,7 +64,7 @@ def delta(part: Part, done: Round) -> pb.GenerateResponse:
     return pb.GenerateResponse(delta=told)
 
 
-def finished(generation: Generation, prompt_length: int, crossed: bool = False) -> pb.GenerateResponse:
+def finished(generation: Generation, prompt_length: int, turns: int, crossed: bool = False) -> pb.GenerateResponse:
     """The last event of an answer that has come to its end. ``crossed``: it went on at a target of other numerics."""
     totals, answer = generation.totals, generation.answer
     assert answer.finished is not None
@@ -82,7 +84,7 @@ def finished(generation: Generation, prompt_length: int, crossed: bool = False) 
         look_ahead_hits=totals.hits,
     )
     reason = _REASONS[answer.finished]
-    told = pb.Finished(reason=reason, usage=usage, speculation=summary, numerics_changed=crossed)
+    told = pb.Finished(reason=reason, usage=usage, speculation=summary, numerics_changed=crossed, turns=turns)
     return pb.GenerateResponse(finished=told)
 
 

@@ -37,7 +37,7 @@ class TurnInput:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A checked request."""
+    """A checked request. ``turn``: how many complete turns its session is said to have."""
 
     session_id: str
     input: TurnInput
@@ -50,6 +50,7 @@ class Turn:
     keep_session: bool
     ignore_eos: bool
     tenant: str = ""
+    turn: int | None = None
 
 
 def _read_chat(chat: orchestrator_pb2.Chat) -> tuple[Message, ...]:
@@ -118,6 +119,8 @@ def _refuse_unsupported(request: orchestrator_pb2.GenerateRequest) -> None:
     refuse_unknown_fields(request)
     if request.n > 1:
         raise InvalidArgument("n", f"only 1 answer per request is supported, got {request.n}")
+    if request.HasField("turn") and not request.session_id:
+        raise InvalidArgument("turn", "needs session_id: a new session has no turns")
     if len(request.session_id) > MAX_SESSION_ID:
         raise InvalidArgument("session_id", f"must have at most {MAX_SESSION_ID} characters")
 
@@ -163,4 +166,5 @@ def read_turn(
         keep_session=request.keep_session,
         ignore_eos=request.ignore_eos,
         tenant=check_tenant(request.tenant),
+        turn=request.turn if request.HasField("turn") else None,
     )

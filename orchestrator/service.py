@@ -81,8 +81,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
-        authorization = dict(context.invocation_metadata() or ()).get("authorization", "")
-        tenant = self._tenants.tenant_of(authorization, request.tenant)
+        tenant = self._tenants.tenant_of(_authorization(context), request.tenant)
         span = telemetry.tracer().start_span(
             telemetry.SPAN_GENERATE,
             context=telemetry.from_metadata(context.invocation_metadata()),
@@ -104,8 +103,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         """One turn of a conversation. A turn that does not complete leaves the conversation as it was."""
         turn, conversation, entry = taken.turn, taken.conversation, taken.entry
-        before, keep, history = list(conversation.log.tokens), conversation.turns > 0, None
-        complete = False
+        before, keep = list(conversation.log.tokens), conversation.turns > 0
         try:
             prompt = await self._assembly.prompt(turn, conversation, facts)
             conversation.set_prompt(prompt)
@@ -113,25 +111,42 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             generation, links = self._assembly.generation(turn, conversation, facts, span, left_s, taken.given)
             with contextlib.closing(links[0]), contextlib.closing(links[1]):
                 resumable = self._journal.state is JournalState.READY
-                yield started(conversation.session_id, turn, facts, self._pools.drafts, len(prompt), resumable)
+                yield started(conversation, turn, facts, self._pools.drafts, len(prompt), resumable)
                 recital = Recital(generation.answer, taken.heard)
-                async with contextlib.aclosing(generation.rounds()) as rounds:
-                    async for done in rounds:
-                        entry.commit(done.emitted)
-                        part = recital.part(done)
-                        self._refuse_to_go_on(entry)
-                        if part is not None:
-                            yield delta(part, done)
-                recital.finish()
+                async with contextlib.aclosing(self._told(generation, recital, entry)) as deltas:
+                    async for event in deltas:
+                        yield event
                 _describe(span, turn, facts, generation, len(prompt))
             self._remember(turn, conversation, recital.text)
-            complete, keep, before = True, turn.keep_session, list(conversation.log.tokens)
-            history = conversation.history(facts.tokenizer_fingerprint) if keep else None
-            yield finished(generation, len(prompt), links[1].crossed)
+            keep, before = turn.keep_session, list(conversation.log.tokens)
+            await self._journalled(entry, conversation, facts, keep)
+            yield finished(generation, len(prompt), conversation.turns, links[1].crossed)
         finally:
             conversation.set_prompt(before)
-            self._journal.end(entry, history, drop=complete and not keep)
+            if not entry.ended:
+                self._journal.end(entry, None, last=False)
+            if entry.pointless:
+                conversation.owner = entry.former
             self.conversations.end(conversation, keep)
+
+    async def _journalled(self, entry: Entry, conversation: Conversation, facts: ReplicaFacts, keep: bool) -> None:
+        """An answer is complete. A session that is kept is safe when its client hears so, if the journal answers."""
+        self._journal.end(entry, conversation.history(facts.tokenizer_fingerprint) if keep else None, last=not keep)
+        if keep:
+            await self._journal.secure()
+
+    async def _told(
+        self, generation: Generation, recital: Recital, entry: Entry
+    ) -> AsyncGenerator[pb.GenerateResponse, None]:
+        """The rounds of an answer, journalled, as far as the client has not heard them."""
+        async with contextlib.aclosing(generation.rounds()) as rounds:
+            async for done in rounds:
+                entry.commit(done.emitted)
+                part = recital.part(done)
+                self._refuse_to_go_on(entry)
+                if part is not None:
+                    yield delta(part, done)
+        recital.finish()
 
     def _refuse_to_go_on(self, entry: Entry) -> None:
         """Raises SessionBusy when another call makes this answer now, Unavailable when this orchestrator leaves."""
@@ -147,7 +162,8 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             conversation.messages = [*messages, {"role": "assistant", "content": text}]
 
     async def GetInfo(self, request: pb.GetInfoRequest, context: Any) -> pb.GetInfoResponse:
-        """The replicas as last seen."""
+        """The replicas as last seen. Raises Unauthenticated."""
+        self._tenants.tenant_of(_authorization(context), "")
         return pb.GetInfoResponse(
             protocol_version=PROTOCOL_VERSION,
             incarnation=self._incarnation,
@@ -161,6 +177,10 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             max_draft_tokens=self._config.max_draft_tokens,
             journal=JOURNAL_STATES[self._journal.state],
         )
+
+
+def _authorization(context: Any) -> str:
+    return str(dict(context.invocation_metadata() or ()).get("authorization", ""))
 
 
 def _describe(span: Span, turn: Turn, facts: ReplicaFacts, generation: Generation, prompt_length: int) -> None:

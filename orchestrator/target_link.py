@@ -17,11 +17,13 @@ from orchestrator.place import Place
 from orchestrator.pool import Needs, Pool
 from orchestrator.round_stream import StreamOptions
 from orchestrator.target_stream import TargetStream
-from outrider.errors import NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
+from outrider.errors import Cancelled, NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.tokens import CacheMiss, Claim
 
 _ITS_OWN = (OutriderError, NonFiniteLogits)
 """What may be the request's fault or that of the target: another target tells."""
+_MOST_CANCELLED = 8
+"""Rounds of one answer that a target may give up; more are no accident."""
 _NO_ROOM_S = 0.5
 """Pause before targets that had no room for a running answer, or none that will do, are looked at again."""
 
@@ -41,6 +43,7 @@ class TargetLink:
         self._term = 0
         self._stream: TargetStream | None = None
         self._full: set[str] = set()
+        self._cancelled = 0
         self._suspects: list[tuple[Member, int, str]] = []
         self.crossed = False
 
@@ -75,6 +78,11 @@ class TargetLink:
             except ResourceExhausted:
                 self.close()
                 if not await self._elsewhere(member, number, give_up):
+                    raise
+            except Cancelled:  # somebody has released its session there, or the engine has stopped: nobody's fault
+                self.close()
+                self._cancelled += 1
+                if self._cancelled > _MOST_CANCELLED:
                     raise
             except OutriderError as error:
                 if type(error) not in _ITS_OWN:

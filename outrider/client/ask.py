@@ -25,7 +25,8 @@ class Ask:
 
     ``draft_tokens`` None leaves speculation to the server, 0 turns it off, more is the number per round: it changes the
     speed, never the text. Without a ``seed`` the client draws one; ``sampling.seed`` is not looked at. ``tenant`` is
-    the client's unless it is named here. Everything else is as in ``GenerateRequest`` of the protocol.
+    the client's unless it is named here; ``turn`` (of a session that goes on: its complete turns) is what the client
+    remembers of its sessions. Everything else is as in ``GenerateRequest`` of the protocol.
     """
 
     prompt: str | None = None
@@ -42,6 +43,7 @@ class Ask:
     session_id: str = ""
     keep_session: bool = False
     tenant: str = ""
+    turn: int | None = None
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.prompt, self.token_ids, self.messages)) != 1:

@@ -59,14 +59,18 @@ class Asking:
     """Owner of one answer until it is whole."""
 
     def __init__(self, request: pb.GenerateRequest, orchestrators: Orchestrators, times: Times) -> None:
-        """``request`` has a seed."""
+        """``request`` has a seed. Of a session that is known it gets the number of its turn."""
         self._request = request
         self._orchestrators = orchestrators
         self._times = times
         self._began = time.monotonic()
         self._way = _Way.ASK
-        self._before = orchestrators.sessions.of(request.session_id)
-        self._stay = self._before.address
+        before = orchestrators.sessions.of(request.session_id)
+        if before.turns is not None and not request.HasField("turn"):
+            request.turn = before.turns
+        self._stay = before.address
+        self._strangers: set[str] = set()
+        self._unclear = False
         self._started: Started | None = None
         self._session_id = request.session_id
         self._delivery = Delivery()
@@ -131,27 +135,22 @@ class Asking:
     def _begin(self, address: str, started: Started) -> Started | None:
         """The first time it is an event; later it must be the same answer."""
         first = self._started
-        if self._way is _Way.FIND and not self._is_ours(started):
+        if self._way is _Way.FIND and started.turn != self._request.turn:
             raise _NotTaken
+        if first is not None and started.turn != first.turn:
+            raise Unavailable("the answer was lost, and its session has gone on meanwhile")
         if started.seed != self._request.sampling.seed:
             raise OutriderError("the orchestrator tells another answer than the one that was asked for")
-        if first is not None and started.prompt_tokens != first.prompt_tokens:
-            raise Unavailable("the answer was lost, and its session has gone on meanwhile")
         self._orchestrators.addresses.worked(address)
         self._telling = True
         self._session_id = started.session_id
         self._started = first or started
         return None if first else started
 
-    def _is_ours(self, started: Started) -> bool:
-        """Of two turns with the same seed, the later one has the earlier one in its prompt."""
-        return started.seed == self._request.sampling.seed and started.prompt_tokens > self._before.prompt_tokens
-
     def _finish(self, address: str, finished: Finished) -> Finished:
         self._delivery.check_complete(finished.usage.completion_tokens)
         if self._request.keep_session:
-            known = Known(address, finished.usage.prompt_tokens)
-            self._orchestrators.sessions.remember(finished.session_id, known)
+            self._orchestrators.sessions.remember(finished.session_id, Known(address, finished.turns))
         return finished
 
     async def _recover(self, address: str, error: OutriderError, unclear: bool) -> None:
@@ -159,12 +158,29 @@ class Asking:
         if self._way is not _Way.ASK and _is_unknown(error):
             self._way, self._stay = _Way.ASK, address
             return
+        if self._way is _Way.ASK and self._session_is_elsewhere(address, error):
+            return
         if retry_of(error) is Retry.NEVER:
             raise self._last(error) from None
         all_tried = self._note(address, retry_of(error))
+        if unclear and self._started is None and self._request.session_id and not self._request.HasField("turn"):
+            raise error from None  # it may have been taken, and nothing would tell it from the next one
         self._choose_way(unclear, all_tried)
         pause = self._count(error, all_tried)
         await self._sleep(pause)
+
+    def _session_is_elsewhere(self, address: str, error: OutriderError) -> bool:
+        """Whether a session that goes on may be known to another orchestrator, or has taken this turn already."""
+        if not self._request.session_id or self._started is not None or not isinstance(error, InvalidArgument):
+            return False
+        if error.field == "turn" and self._unclear:
+            self._way, self._stay, self._unclear = _Way.FIND, address, False
+            return True
+        if error.field not in ("session_id", "turn"):
+            return False
+        self._strangers.add(address)
+        self._tried, self._stay = set(self._strangers), ""
+        return len(self._strangers) < len(self._orchestrators.addresses)
 
     def _note(self, address: str, retry: Retry) -> bool:
         """Who is not to be asked next; whether that is everybody, who then begin anew."""
@@ -182,6 +198,7 @@ class Asking:
     def _choose_way(self, unclear: bool, all_tried: bool) -> None:
         """The rest of what has begun; where nobody can tell it, all of it again, and so on in turns."""
         if self._started is None:
+            self._unclear = self._unclear or unclear
             self._way = _Way.FIND if unclear and self._request.session_id else self._way
         elif self._telling:
             self._losses += 1

@@ -30,6 +30,7 @@ class Started:
     draft_model: str
     prompt_tokens: int
     resumable: bool
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Finished:
     numerics_changed: bool
     session_id: str
     losses: int = 0
+    turns: int = 0
 
 
 Event = Started | Delta | Finished

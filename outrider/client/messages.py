@@ -37,6 +37,7 @@ def ask_to_pb(ask: Ask, seed: int, tenant: str) -> pb.GenerateRequest:
         keep_session=ask.keep_session,
         ignore_eos=ask.ignore_eos,
         tenant=tenant,
+        turn=ask.turn,
     )
     if ask.prompt is not None:
         request.prompt = ask.prompt
@@ -62,6 +63,7 @@ def started_from_pb(message: pb.Started) -> Started:
         message.draft_model,
         message.prompt_tokens,
         message.resumable,
+        message.turn,
     )
 
 
@@ -102,4 +104,5 @@ def finished_from_pb(message: pb.Finished, session_id: str, losses: int) -> Fini
         numerics_changed=message.numerics_changed,
         session_id=session_id,
         losses=losses,
+        turns=message.turns,
     )

@@ -1,4 +1,4 @@
-"""Sessions that may go on: where their last turn was answered, and how long its prompt was. It knows no calls."""
+"""Sessions that may go on: where their last turn was answered, and how many turns they have. It knows no calls."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ _MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """``address`` has its caches; its next prompt is longer than its last one, of ``prompt_tokens``."""
+    """``address`` has its caches; ``turns`` are complete, None where nobody has told."""
 
     address: str = ""
-    prompt_tokens: int = 0
+    turns: int | None = None
 
 
 class Sessions:

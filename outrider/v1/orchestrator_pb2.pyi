@@ -62,7 +62,7 @@ REPLICA_STATE_REFUSED: ReplicaState
 REPLICA_STATE_ABSENT: ReplicaState
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("session_id", "prompt", "token_ids", "chat", "sampling", "max_new_tokens", "stop", "stop_token_ids", "speculation", "logprobs", "n", "resume_from", "keep_session", "ignore_eos", "tenant")
+    __slots__ = ("session_id", "prompt", "token_ids", "chat", "sampling", "max_new_tokens", "stop", "stop_token_ids", "speculation", "logprobs", "n", "resume_from", "keep_session", "ignore_eos", "tenant", "turn")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +78,7 @@ class GenerateRequest(_message.Message):
     KEEP_SESSION_FIELD_NUMBER: _ClassVar[int]
     IGNORE_EOS_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     prompt: str
     token_ids: TokenIds
@@ -93,7 +94,8 @@ class GenerateRequest(_message.Message):
     keep_session: bool
     ignore_eos: bool
     tenant: str
-    def __init__(self, session_id: _Optional[str] = ..., prompt: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., chat: _Optional[_Union[Chat, _Mapping]] = ..., sampling: _Optional[_Union[_common_pb2.SamplingParams, _Mapping]] = ..., max_new_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., speculation: _Optional[_Union[Speculation, _Mapping]] = ..., logprobs: bool = ..., n: _Optional[int] = ..., resume_from: _Optional[int] = ..., keep_session: bool = ..., ignore_eos: bool = ..., tenant: _Optional[str] = ...) -> None: ...
+    turn: int
+    def __init__(self, session_id: _Optional[str] = ..., prompt: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., chat: _Optional[_Union[Chat, _Mapping]] = ..., sampling: _Optional[_Union[_common_pb2.SamplingParams, _Mapping]] = ..., max_new_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., speculation: _Optional[_Union[Speculation, _Mapping]] = ..., logprobs: bool = ..., n: _Optional[int] = ..., resume_from: _Optional[int] = ..., keep_session: bool = ..., ignore_eos: bool = ..., tenant: _Optional[str] = ..., turn: _Optional[int] = ...) -> None: ...
 
 class TokenIds(_message.Message):
     __slots__ = ("ids",)
@@ -134,20 +136,22 @@ class GenerateResponse(_message.Message):
     def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[Delta, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ...) -> None: ...
 
 class Started(_message.Message):
-    __slots__ = ("session_id", "seed", "target_model", "draft_model", "prompt_tokens", "resumable")
+    __slots__ = ("session_id", "seed", "target_model", "draft_model", "prompt_tokens", "resumable", "turn")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     TARGET_MODEL_FIELD_NUMBER: _ClassVar[int]
     DRAFT_MODEL_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RESUMABLE_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     seed: int
     target_model: str
     draft_model: str
     prompt_tokens: int
     resumable: bool
-    def __init__(self, session_id: _Optional[str] = ..., seed: _Optional[int] = ..., target_model: _Optional[str] = ..., draft_model: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., resumable: bool = ...) -> None: ...
+    turn: int
+    def __init__(self, session_id: _Optional[str] = ..., seed: _Optional[int] = ..., target_model: _Optional[str] = ..., draft_model: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., resumable: bool = ..., turn: _Optional[int] = ...) -> None: ...
 
 class Delta(_message.Message):
     __slots__ = ("text", "token_ids", "logprobs", "round")
@@ -180,16 +184,18 @@ class RoundStats(_message.Message):
     def __init__(self, round: _Optional[int] = ..., draft_tokens: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ..., propose_us: _Optional[int] = ..., verify_us: _Optional[int] = ..., drafter: _Optional[_Union[Drafter, str]] = ..., prepared: bool = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("reason", "usage", "speculation", "numerics_changed")
+    __slots__ = ("reason", "usage", "speculation", "numerics_changed", "turns")
     REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     SPECULATION_FIELD_NUMBER: _ClassVar[int]
     NUMERICS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
     reason: FinishReason
     usage: Usage
     speculation: SpeculationSummary
     numerics_changed: bool
-    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., speculation: _Optional[_Union[SpeculationSummary, _Mapping]] = ..., numerics_changed: bool = ...) -> None: ...
+    turns: int
+    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., speculation: _Optional[_Union[SpeculationSummary, _Mapping]] = ..., numerics_changed: bool = ..., turns: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")

@@ -199,8 +199,10 @@ async def test_with_redis_frozen_answers_go_on_and_say_that_they_cannot_be_resum
         cut_off = await first.ask(make_request([5], 0, max_new_tokens=TOKENS))
         assert (cut_off.ids, cut_off.started.resumable) == (alone.ids, False)
         assert (await first.info()).journal == pb.JOURNAL_STATE_UNAVAILABLE
-        goes_on = await first.ask(make_request([6], 0, session_id=alone.session_id, max_new_tokens=4))
-        assert len(goes_on.ids) == 4, "a session that is kept here goes on here"
+        error = await first.fails(make_request([6], 0, session_id=alone.session_id))
+        assert error.code() is grpc.StatusCode.UNAVAILABLE, "it may have gone on elsewhere"
+        goes_on = await first.ask(make_request([6], 0, session_id=alone.session_id, max_new_tokens=4, turn=1))
+        assert len(goes_on.ids) == 4, "the client says that it has not"
         error = await second.fails(make_request([6], 0, session_id=alone.session_id))
         assert error.code() is grpc.StatusCode.UNAVAILABLE, "only the journal could know it"
         redis.thaw()
@@ -216,3 +218,57 @@ async def test_without_a_journal_nothing_can_be_resumed(farm: Farm, llama: Path)
     assert (await stack.info()).journal == pb.JOURNAL_STATE_ABSENT
     error = await stack.fails(pb.GenerateRequest(session_id=answer.session_id, resume_from=2))
     assert "OUTRIDER_JOURNAL" in (error.details() or "")
+
+
+def forget(*stacks: Stack) -> None:
+    """Drop what is kept, so that the replicas are as they were."""
+    for stack in stacks:
+        for conversation in list(stack.service.conversations._kept.values()):
+            stack.service.conversations._drop(conversation)
+
+
+async def test_looking_for_an_answer_that_was_complete_changes_nothing(farm: Farm, llama: Path) -> None:
+    """A client that lost its stream before Started looks whether its turn was taken, and leaves when it was not."""
+    async with two_orchestrators(farm, llama) as (first, second, _):
+        kept = await first.ask(make_request([5, 6], 0, keep_session=True, max_new_tokens=6))
+        for stack in (first, second):
+            found = await some(stack, pb.GenerateRequest(session_id=kept.session_id, resume_from=0), 2)
+            assert (found.started.turn, found.started.seed) == (0, kept.started.seed)
+            await eventually(lambda who=stack: not who.service._door.inside, "it is left")  # type: ignore[misc]
+        alone = await first.ask(make_request([7], 0, session_id=kept.session_id, max_new_tokens=6, keep_session=True))
+        assert alone.finished.usage.prompt_tokens == 2 + 6 + 1
+        assert (alone.started.turn, alone.finished.turns) == (1, 2)
+        forget(first, second)
+
+
+async def test_an_older_state_of_a_session_is_not_gone_on_with(farm: Farm, llama: Path) -> None:
+    """Turn one here, turn two there, and then there is no journal to tell."""
+    async with two_orchestrators(farm, llama) as (first, second, redis):
+        one = await first.ask(make_request([5, 6], 0, keep_session=True, max_new_tokens=6))
+        two = await second.ask(make_request([7], 0, session_id=one.session_id, keep_session=True, max_new_tokens=6))
+        assert two.finished.turns == 2
+        async with redis.client() as client:
+            await client.flushall()
+        third = make_request([8], 0, session_id=one.session_id, max_new_tokens=6, turn=2)
+        error = await first.fails(third)
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert (error.details() or "").startswith("turn: the session has 1 complete turns here, not 2")
+        await redis.freeze()
+        assert (await first.fails(third)).code() is grpc.StatusCode.UNAVAILABLE
+        right = await second.ask(third)
+        assert right.finished.usage.prompt_tokens == 2 + 6 + 1 + 6 + 1
+        redis.thaw()
+        forget(first, second)
+
+
+async def test_an_orchestrator_that_lets_go_of_its_copy_disturbs_nobody(farm: Farm, llama: Path) -> None:
+    async with two_orchestrators(farm, llama) as (first, second, _):
+        one = await first.ask(make_request([5, 6], 0, keep_session=True, max_new_tokens=6))
+        request = make_request([7], 0, session_id=one.session_id, max_new_tokens=60)
+        alone = Answer()
+        async with contextlib.aclosing(second.stream(request)) as events:
+            async for event in events:
+                alone.read(event)
+                if len(alone.ids) == 5:
+                    forget(first)
+        assert len(alone.ids) == 60

@@ -34,6 +34,15 @@ def test_an_answer_that_waits_says_so_once_a_second(clock: Clock) -> None:
     assert not entry.due
 
 
+def test_what_broke_off_unwritten_has_no_point(clock: Clock) -> None:
+    entry = Entry(("t", "s"), "me", b"head", [1])
+    assert not entry.pointless
+    entry.over(None, 0, last=False)
+    assert entry.pointless
+    entry.over(b"history", 1, last=False)
+    assert (entry.pointless, entry.end().what) == (False, "kept")
+
+
 def test_an_answer_that_another_one_makes_is_superseded(clock: Clock) -> None:
     for result in (WRITTEN, MISSING):
         entry = begun([1])

@@ -66,6 +66,7 @@ BAD: list[tuple[str, pb.GenerateRequest]] = [
     ("speculation.draft_tokens", request(speculation=speculation(OFF, 3))),
     ("n", request(n=2)),
     ("session_id", request(session_id="s" * 129)),
+    ("turn", request(turn=0)),
     ("tenant", request(tenant="a/b")),
     ("tenant", request(tenant="ä")),
     ("tenant", request(tenant="t" * 65)),
@@ -150,6 +151,7 @@ def test_every_field_of_the_message_is_known_to_these_tests() -> None:
         "keep_session",
         "ignore_eos",
         "tenant",
+        "turn",
     }
 
 

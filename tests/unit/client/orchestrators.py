@@ -46,12 +46,16 @@ class Fault:
     completes: bool = False
 
 
+Before = tuple[list[int], int]
+"""Tokens of a session, and its complete turns."""
+
+
 @dataclass(slots=True)
 class Journal:
-    """Answers by session, with the prompt before them, and sessions between turns."""
+    """Answers by session, with the session before them, and sessions between turns."""
 
-    answers: dict[str, tuple[pb.GenerateRequest, list[int]]] = field(default_factory=dict)
-    sessions: dict[str, list[int]] = field(default_factory=dict)
+    answers: dict[str, tuple[pb.GenerateRequest, Before]] = field(default_factory=dict)
+    sessions: dict[str, Before] = field(default_factory=dict)
 
 
 class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
@@ -77,23 +81,23 @@ class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         fault = self.faults.pop(0) if self.faults else Fault(after=1 << 30)
         if fault.after < 0 and not fault.completes:
             await self._fail(fault, context)
-        session_id, asked, before, heard = self._take(request)
+        session_id, asked, (before, turn), heard = self._take(request)
         prompt = [*before, *asked.token_ids.ids]
         tokens = tokens_of(asked.sampling.seed, asked.max_new_tokens, prompt)
         if fault.completes:
-            self._remember(session_id, asked, prompt, tokens)
+            self._remember(session_id, asked, prompt, tokens, turn + 1)
         if fault.after < 0:
             await self._fail(fault, context)
         if fault.wrong:
             tokens = [token + 1 for token in tokens]
-        yield self._started(session_id, asked.sampling.seed, len(prompt))
+        yield self._started(session_id, asked.sampling.seed, len(prompt), turn)
         async for response in self._deltas(tokens, heard, asked.logprobs, fault, context):
             yield response
-        self._remember(session_id, asked, prompt, tokens)
+        self._remember(session_id, asked, prompt, tokens, turn + 1)
         usage = pb.Usage(prompt_tokens=len(prompt), completion_tokens=len(tokens))
-        yield pb.GenerateResponse(finished=pb.Finished(reason=pb.FINISH_REASON_LENGTH, usage=usage))
+        yield pb.GenerateResponse(finished=pb.Finished(reason=pb.FINISH_REASON_LENGTH, usage=usage, turns=turn + 1))
 
-    def _take(self, request: pb.GenerateRequest) -> tuple[str, pb.GenerateRequest, list[int], int]:
+    def _take(self, request: pb.GenerateRequest) -> tuple[str, pb.GenerateRequest, Before, int]:
         """Session, what was asked, the session before it, tokens that are known."""
         if request.HasField("resume_from"):
             if not self._journals:
@@ -106,18 +110,24 @@ class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             raise InvalidArgument("session_id", "unknown session")
         self._sessions += 1
         session_id = request.session_id or f"session-{self._sessions}"
-        before = self._journal.sessions.get(session_id, [])
+        before = self._journal.sessions.get(session_id, ([], 0))
+        if request.HasField("turn") and request.turn != before[1]:
+            raise InvalidArgument("turn", f"the session has {before[1]} complete turns")
         if self._journals:
             self._journal.answers[session_id] = (request, before)
         return session_id, request, before, 0
 
-    def _remember(self, session_id: str, asked: pb.GenerateRequest, prompt: list[int], tokens: list[int]) -> None:
+    def _remember(
+        self, session_id: str, asked: pb.GenerateRequest, prompt: list[int], tokens: list[int], turns: int
+    ) -> None:
         if asked.keep_session:
-            self._journal.sessions[session_id] = [*prompt, *tokens]
+            self._journal.sessions[session_id] = ([*prompt, *tokens], turns)
 
-    def _started(self, session_id: str, seed: int, prompt_tokens: int) -> pb.GenerateResponse:
+    def _started(self, session_id: str, seed: int, prompt_tokens: int, turn: int) -> pb.GenerateResponse:
         return pb.GenerateResponse(
-            started=pb.Started(session_id=session_id, seed=seed, prompt_tokens=prompt_tokens, resumable=self._journals)
+            started=pb.Started(
+                session_id=session_id, seed=seed, prompt_tokens=prompt_tokens, resumable=self._journals, turn=turn
+            )
         )
 
     async def _deltas(

@@ -82,7 +82,7 @@ async def test_a_turn_of_a_session_happens_once_wherever_streams_break(breaks: l
             )
         )
         check(second, prompt=(1, *first.token_ids, 2))
-        assert running.journal.sessions[first.session_id] == [1, *first.token_ids, 2, *second.token_ids]
+        assert running.journal.sessions[first.session_id] == ([1, *first.token_ids, 2, *second.token_ids], 2)
 
 
 async def test_a_turn_that_was_made_although_its_stream_was_lost_before_it_began_is_not_made_again() -> None:
@@ -92,7 +92,7 @@ async def test_a_turn_that_was_made_although_its_stream_was_lost_before_it_began
             orchestrator.faults.append(Fault(completes=True))
         ask = Ask(token_ids=[2], max_new_tokens=COUNT, session_id=first.session_id, keep_session=True)
         second = await client.answer(ask)
-        assert running.journal.sessions[first.session_id] == [1, *first.token_ids, 2, *second.token_ids]
+        assert running.journal.sessions[first.session_id] == ([1, *first.token_ids, 2, *second.token_ids], 2)
 
 
 async def test_the_rest_comes_from_the_journal_and_without_one_the_same_seed_is_asked_again() -> None:

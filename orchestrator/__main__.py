@@ -17,6 +17,7 @@ from orchestrator.service import NAME, OrchestratorService
 from orchestrator.tenants import Tenants
 from outrider import config as configuration
 from outrider import logs, telemetry
+from outrider.redis_calls import check_url
 from outrider.registry import Registry
 from outrider.server import Server, wait_for_signal
 from outrider.tokenizer import Tokenizer
@@ -40,6 +41,9 @@ async def _mirror_health(server: Server, pools: Pools) -> None:
 
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
+    for setting, url in (("OUTRIDER_REGISTRY", config.registry), ("OUTRIDER_JOURNAL", config.journal)):
+        if url:
+            check_url(setting, url)
     tenants = Tenants.load(config.tenants) if config.tenants else Tenants.none()
     tokenizer = Tokenizer.load(config.tokenizer)
     pools = Pools(tokenizer, config.lease_s)

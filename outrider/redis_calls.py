@@ -7,15 +7,25 @@ from collections.abc import Awaitable
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from outrider.config import ConfigError
 from outrider.errors import Unavailable
 
 TIMEOUT_S = 1.0
 _TROUBLE = (RedisError, OSError, TimeoutError, UnicodeDecodeError, RuntimeError)
 """RuntimeError is what uvloop says of a connection that was reset before it was used again."""
+
+
+def check_url(setting: str, url: str) -> None:
+    """Raises ConfigError, which names the setting and, since a URL can hold a password, nothing of the value."""
+    try:
+        parse_url(url)
+    except ValueError:
+        raise ConfigError(f"{setting}: must be redis://host:port/number, rediss:// or unix://") from None
 
 
 def open_redis(url: str, text: bool) -> Any:

@@ -10,9 +10,10 @@ import uvloop
 from outrider import config as configuration
 from outrider import logs, telemetry
 from outrider.announcing import Announcer, advertised
-from outrider.config import ConfigError, ReplicaConfig
+from outrider.config import ReplicaConfig
 from outrider.errors import OutriderError
 from outrider.inference.replica import Replica, load_replica
+from outrider.redis_calls import check_url
 from outrider.registry import Announcement, Registry
 from outrider.server import Server, wait_for_signal
 
@@ -26,10 +27,8 @@ def _registry(config: ReplicaConfig) -> Registry | None:
     if not config.registry:
         return None
     advertised(config.listen, 0, config.advertise)
-    try:
-        return Registry(config.registry)
-    except ValueError as error:
-        raise ConfigError(f"OUTRIDER_REGISTRY={config.registry!r}: {error}") from None
+    check_url("OUTRIDER_REGISTRY", config.registry)
+    return Registry(config.registry)
 
 
 def _announcer(registry: Registry, config: ReplicaConfig, role: str, replica: Replica, port: int) -> Announcer:

@@ -3,8 +3,9 @@
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from outrider.config import ConfigError
 from outrider.errors import Unavailable
-from outrider.redis_calls import answered, open_redis
+from outrider.redis_calls import answered, check_url, open_redis
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,14 @@ async def test_trouble_is_unavailable(error: Exception) -> None:
     with pytest.raises(Unavailable, match=r"the journal does not answer: [\w']") as caught:
         await answered(fail(), "journal")
     assert caught.value.retry_after_s == 1.0
+
+
+@pytest.mark.parametrize("url", ["http://user:secret@host", "redis://:secret/x@host:1", "secret"])
+def test_a_wrong_url_is_refused_without_telling_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="OUTRIDER_JOURNAL: must be redis") as caught:
+        check_url("OUTRIDER_JOURNAL", url)
+    assert "secret" not in str(caught.value)
+    check_url("OUTRIDER_JOURNAL", "redis://:secret@host:6379/0")
 
 
 def test_a_url_of_something_else_is_refused() -> None:

@@ -3,6 +3,9 @@
 import shutil
 from pathlib import Path
 
+import safetensors.torch
+import torch
+
 from outrider.inference.weights import weights_fingerprint
 
 
@@ -35,3 +38,17 @@ def test_other_numbers_sizes_settings_and_names_are_other_models(tmp_path: Path)
     renamed = folder(tmp_path / "renamed")
     (renamed / "model.safetensors").rename(renamed / "other.safetensors")
     assert len({weights_fingerprint(str(each)) for each in [*folders, renamed]}) == 7
+
+
+def test_a_change_in_any_tensor_is_another_model(tmp_path: Path) -> None:
+    """However small it is beside the rest."""
+    tensors = {f"layer.{number}": torch.zeros(64, 1024) for number in range(40)}
+    found = set()
+    for changed in (None, "layer.0", "layer.17", "layer.39"):
+        path = tmp_path / str(changed)
+        path.mkdir()
+        safetensors.torch.save_file(
+            {name: tensor + (name == changed) for name, tensor in tensors.items()}, path / "model.safetensors"
+        )
+        found.add(weights_fingerprint(str(path)))
+    assert len(found) == 4

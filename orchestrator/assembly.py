@@ -25,7 +25,7 @@ from orchestrator.speculation import Controller, Mode
 from orchestrator.target_link import TargetLink
 from outrider.errors import InvalidArgument
 from outrider.tokenizer import Tokenizer
-from outrider.wire import ReplicaFacts
+from outrider.wire import Numerics, ReplicaFacts
 
 _RUN = 16
 """Plain rounds asked for at once. More would save little, and cost more when an answer ends early."""
@@ -74,10 +74,11 @@ class Assembly:
         span: Span,
         deadline_s: float | None,
         given: tuple[int, ...] = (),
+        like: Numerics | None = None,
     ) -> tuple[Generation, tuple[DraftLink, TargetLink]]:
-        """The loop of an answer to the conversation's prompt, whose first tokens may be ``given``, and its links, which
-        the caller must close."""
-        draft, target = self._links(turn, conversation, facts, deadline_s)
+        """The loop of an answer to the conversation's prompt, whose first tokens may be ``given``, made with numerics
+        ``like`` those, and its links, which the caller must close."""
+        draft, target = self._links(turn, conversation, facts, deadline_s, like)
         answer = self._answer(turn, conversation, facts)
         conversation.log.extend(given[: answer.extend(given)])
         generation = Generation(
@@ -98,7 +99,12 @@ class Assembly:
         return Answer(Ending(min(turn.max_new_tokens, room), end_ids, turn.stops), self.tokenizer.decode)
 
     def _links(
-        self, turn: Turn, conversation: Conversation, facts: ReplicaFacts, deadline_s: float | None
+        self,
+        turn: Turn,
+        conversation: Conversation,
+        facts: ReplicaFacts,
+        deadline_s: float | None,
+        like: Numerics | None,
     ) -> tuple[DraftLink, TargetLink]:
         config, pools, session_id = self.config, self.pools, conversation.cache_id
         asking = StreamOptions(session_id, turn.params, deadline_s, config.draft_timeout_s, tenant=turn.tenant)
@@ -108,7 +114,7 @@ class Assembly:
         key = _key(conversation)
         for place in (conversation.draft_place, conversation.target_place):
             place.key = key
-        needs = Needs(facts.weights, min(facts.room, len(conversation.log) + turn.max_new_tokens))
+        needs = Needs(facts.weights, min(facts.room, len(conversation.log) + turn.max_new_tokens), like)
         target = TargetLink(pools.targets, conversation.target_place, judging, config.target_patience_s, needs)
         return DraftLink(pools.drafts, conversation.draft_place, asking, facts.vocab_size), target
 

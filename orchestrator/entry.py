@@ -4,8 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.journal_messages import write_tokens
+from orchestrator.journal_messages import write_numerics, write_tokens
 from orchestrator.journal_store import MISSING, TAKEN, Begin, End, Key, Write
+from outrider.wire import Numerics
 
 _TOUCH_S = 1.0
 """An answer that makes no progress says so often that it goes on."""
@@ -13,14 +14,15 @@ _TOUCH_S = 1.0
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """``owner`` names this making of the answer, ``former`` the one before it, ``head`` says how it was asked for.
-    ``superseded``: somebody else makes it now, and this one is to stop."""
+    """``owner`` names this making of the answer, ``former`` the one before it, ``head`` says how it was asked for, and
+    ``numerics`` are those of its target. ``superseded``: somebody else makes it now, and this one is to stop."""
 
     key: Key
     owner: str
     head: bytes
     tokens: list[int]
     former: str = ""
+    numerics: Numerics | None = None
     begun: bool = False
     written: int = 0
     superseded: bool = False
@@ -67,7 +69,9 @@ class Entry:
 
     def write(self) -> Write:
         """What is not written yet."""
-        return Write(self.key, self.owner, self.written, write_tokens(self.tokens[self.written :]))
+        tokens = write_tokens(self.tokens[self.written :])
+        numerics = write_numerics(self.numerics) if self.numerics is not None else b""
+        return Write(self.key, self.owner, self.written, tokens, numerics)
 
     def wrote(self, write: Write, result: int) -> None:
         """What became of a write."""

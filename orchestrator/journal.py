@@ -18,10 +18,11 @@ from google.protobuf.message import DecodeError
 
 from orchestrator.entry import Entry
 from orchestrator.history import History
-from orchestrator.journal_messages import read_answer, read_history, read_tokens, write_history
+from orchestrator.journal_messages import read_answer, read_history, read_numerics, read_tokens, write_history
 from orchestrator.journal_store import TAKEN, Begin, End, JournalStore, Key, Stored
 from outrider.errors import Unavailable
 from outrider.v1.orchestrator_pb2 import GenerateRequest
+from outrider.wire import Numerics
 
 log = logging.getLogger(__name__)
 _EVERY_S = 0.2
@@ -42,7 +43,8 @@ class JournalState(Enum):
 @dataclass(frozen=True, slots=True)
 class Lost:
     """An answer that somebody began, ``complete`` if it was told to its end: how it was asked for, the session before
-    it, the fingerprint of the weights that make it, its tokens as far as known, and who made it last."""
+    it, the fingerprint of the weights that make it, its tokens as far as known, who made it last, and with which
+    numerics."""
 
     head: bytes
     request: GenerateRequest
@@ -51,6 +53,7 @@ class Lost:
     tokens: tuple[int, ...]
     owner: str = ""
     complete: bool = False
+    numerics: Numerics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +127,11 @@ class Journal:
             return None
         try:
             request, history, weights = read_answer(found.head)
-            tokens = read_tokens(found.chunks or {})
+            tokens, numerics = read_tokens(found.chunks or {}), read_numerics(found.numerics)
         except _NONSENSE as error:
             log.warning("the journal has nonsense for the answer of session %s: %s", key[1], error)
             return None
-        return Lost(found.head, request, history, weights, tokens, found.owner, found.complete)
+        return Lost(found.head, request, history, weights, tokens, found.owner, found.complete, numerics)
 
     async def session(self, key: Key) -> Kept:
         """A session that waits for its next turn. Raises Unavailable."""

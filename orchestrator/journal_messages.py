@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from orchestrator.history import History
 from orchestrator.request import Turn
 from outrider.tokenizer import Message
-from outrider.v1 import journal_pb2, orchestrator_pb2
+from outrider.v1 import common_pb2, journal_pb2, orchestrator_pb2
+from outrider.wire import Numerics, numerics_from_pb, numerics_to_pb
 
 
 def _history_to_pb(history: History) -> journal_pb2.JournalledHistory:
@@ -55,6 +56,16 @@ def read_answer(data: bytes) -> tuple[orchestrator_pb2.GenerateRequest, History,
     """Raises DecodeError for what is none."""
     answer = journal_pb2.JournalledAnswer.FromString(data)
     return answer.request, _history_from_pb(answer.history), answer.weights_fingerprint
+
+
+def write_numerics(numerics: Numerics) -> bytes:
+    """What an answer was made with."""
+    return numerics_to_pb(numerics).SerializeToString()
+
+
+def read_numerics(data: bytes) -> Numerics | None:
+    """None where nobody has told. Raises DecodeError for what is none."""
+    return numerics_from_pb(common_pb2.Numerics.FromString(data)) if data else None
 
 
 def write_tokens(tokens: Sequence[int]) -> bytes:

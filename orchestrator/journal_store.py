@@ -3,8 +3,9 @@
 Names, for the default prefix ``outrider``:
 
 - ``outrider:answer:<session>:<tenant>``: a hash of an answer in the making: ``owner``, who makes it; ``head``, a
-  JournalledAnswer; ``<position>``, tokens from there on, four bytes each; ``seen``, Redis's time of the last write in
-  milliseconds; ``ended``, once it is over: kept, last or broken. It expires as a whole, a while after its last write.
+  JournalledAnswer; ``<position>``, tokens from there on, four bytes each; ``numerics``, those of the target; ``seen``,
+  Redis's time of the last write in milliseconds; ``ended``, once it is over: kept, last or broken. It expires as a
+  whole, a while after its last write.
 - ``outrider:session:<session>:<tenant>``: a hash of a session that waits for its next turn: ``turns``, how many are
   complete; ``history``, a JournalledHistory. It expires with the session.
 
@@ -53,11 +54,12 @@ _WRITE = (
 local results = {}
 for i, key in ipairs(KEYS) do
   local owner = redis.call('HGET', key, 'owner')
-  local start, data = ARGV[3 * i], ARGV[3 * i + 1]
+  local start, data, numerics = ARGV[4 * i - 1], ARGV[4 * i], ARGV[4 * i + 1]
   if not owner then results[i] = -1
-  elseif owner ~= ARGV[3 * i - 1] then results[i] = 0
+  elseif owner ~= ARGV[4 * i - 2] then results[i] = 0
   else
     if #data > 0 then redis.call('HSET', key, start, data) end
+    if #numerics > 0 then redis.call('HSET', key, 'numerics', numerics) end
     redis.call('HSET', key, 'seen', now)
     redis.call('PEXPIRE', key, ARGV[1])
     results[i] = 1
@@ -83,12 +85,14 @@ return 1
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Tokens of an answer from ``start`` on, by who takes himself for its owner. Without tokens: it still goes on."""
+    """Tokens of an answer from ``start`` on, by who takes himself for its owner, and the numerics they were made with.
+    Without tokens: it still goes on."""
 
     key: Key
     owner: str
     start: int
     tokens: bytes
+    numerics: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,7 @@ class Stored:
     complete: bool = False
     owner: str = ""
     history: bytes | None = None
+    numerics: bytes = b""
 
 
 class JournalStore:
@@ -154,7 +159,7 @@ class JournalStore:
         results: list[int] = []
         for first in range(0, len(writes), _AT_ONCE):
             some = writes[first : first + _AT_ONCE]
-            arguments = [each for write in some for each in (write.owner, write.start, write.tokens)]
+            arguments = [each for write in some for each in (write.owner, write.start, write.tokens, write.numerics)]
             keys = [self._answer(write.key) for write in some]
             results += await self._asked(self._write(keys=keys, args=[int(ttl_s * 1000), *arguments]))
         return results
@@ -217,4 +222,4 @@ def _stored(fields: Mapping[bytes, bytes], history: bytes | None, now_ms: int) -
     chunks = {int(name): data for name, data in fields.items() if name.isdigit()}
     complete = fields.get(b"ended", b"") in (b"kept", b"last")
     owner = fields.get(b"owner", b"").decode(errors="replace")
-    return Stored(fields[b"head"], chunks, alive, complete, owner, history)
+    return Stored(fields[b"head"], chunks, alive, complete, owner, history, fields.get(b"numerics", b""))

@@ -92,8 +92,10 @@ class Reception:
         given = lost.tokens[:heard]
         if lost.complete or self._conversations.turns(session_id, tenant) > lost.history.turns:
             conversation = self._conversations.again(session_id, tenant, lost.history)
-            return Taken(turn, conversation, Entry(conversation.key, "", lost.head, list(given)), given, heard)
+            entry = Entry(conversation.key, "", lost.head, list(given), numerics=lost.numerics)
+            return Taken(turn, conversation, entry, given, heard)
         conversation = self._conversations.resume(session_id, tenant, lost.history)
         entry = self._journal.begin(conversation.key, lost.head, given, lost.owner)
+        entry.numerics = lost.numerics
         conversation.owner = entry.owner
         return Taken(turn, conversation, entry, given, heard)

@@ -108,13 +108,16 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             prompt = await self._assembly.prompt(turn, conversation, facts)
             conversation.set_prompt(prompt)
             left_s = context.time_remaining()
-            generation, links = self._assembly.generation(turn, conversation, facts, span, left_s, taken.given)
+            generation, links = self._assembly.generation(
+                turn, conversation, facts, span, left_s, taken.given, entry.numerics
+            )
             with contextlib.closing(links[0]), contextlib.closing(links[1]):
                 resumable = self._journal.state is JournalState.READY
                 yield started(conversation, turn, facts, self._pools.drafts, len(prompt), resumable)
                 recital = Recital(generation.answer, taken.heard)
                 async with contextlib.aclosing(self._told(generation, recital, entry)) as deltas:
                     async for event in deltas:
+                        entry.numerics = links[1].numerics
                         yield event
                 _describe(span, turn, facts, generation, len(prompt))
             self._remember(turn, conversation, recital.text)

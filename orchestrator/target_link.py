@@ -19,6 +19,7 @@ from orchestrator.round_stream import StreamOptions
 from orchestrator.target_stream import TargetStream
 from outrider.errors import Cancelled, NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.tokens import CacheMiss, Claim
+from outrider.wire import Numerics
 
 _ITS_OWN = (OutriderError, NonFiniteLogits)
 """What may be the request's fault or that of the target: another target tells."""
@@ -46,6 +47,11 @@ class TargetLink:
         self._cancelled = 0
         self._suspects: list[tuple[Member, int, str]] = []
         self.crossed = False
+
+    @property
+    def numerics(self) -> Numerics | None:
+        """Those that the answer began with, as soon as it has a target."""
+        return self._needs.like
 
     @property
     def coming(self) -> int:

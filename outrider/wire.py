@@ -71,6 +71,18 @@ class ReplicaFacts:
         return min(self.max_positions, self.kv_capacity_tokens)
 
 
+def numerics_to_pb(numerics: Numerics) -> common_pb2.Numerics:
+    """Numerics as a message."""
+    return common_pb2.Numerics(
+        hardware=numerics.hardware, build=numerics.build, dtype=numerics.dtype, path=numerics.path
+    )
+
+
+def numerics_from_pb(message: common_pb2.Numerics) -> Numerics:
+    """Numerics from a message."""
+    return Numerics(message.hardware, message.build, message.dtype, message.path)
+
+
 def load_to_pb(load: LoadFacts) -> common_pb2.Load:
     """A load as a message."""
     return common_pb2.Load(
@@ -97,7 +109,6 @@ def load_from_pb(load: common_pb2.Load) -> LoadFacts:
 
 def facts_to_pb(facts: ReplicaFacts) -> common_pb2.ReplicaInfo:
     """Replica facts as a message."""
-    numerics = facts.numerics
     return common_pb2.ReplicaInfo(
         protocol_version=facts.protocol_version,
         incarnation=facts.incarnation,
@@ -106,9 +117,7 @@ def facts_to_pb(facts: ReplicaFacts) -> common_pb2.ReplicaInfo:
         vocab_size=facts.vocab_size,
         eos_token_ids=facts.eos_token_ids,
         max_positions=facts.max_positions,
-        numerics=common_pb2.Numerics(
-            hardware=numerics.hardware, build=numerics.build, dtype=numerics.dtype, path=numerics.path
-        ),
+        numerics=numerics_to_pb(facts.numerics),
         row_invariant=facts.row_invariant,
         kv_capacity_tokens=facts.kv_capacity_tokens,
         max_draft_tokens=facts.max_draft_tokens,
@@ -120,7 +129,6 @@ def facts_to_pb(facts: ReplicaFacts) -> common_pb2.ReplicaInfo:
 
 def facts_from_pb(info: common_pb2.ReplicaInfo) -> ReplicaFacts:
     """Replica facts from a message."""
-    numerics = info.numerics
     return ReplicaFacts(
         incarnation=info.incarnation,
         model_id=info.model_id,
@@ -132,7 +140,7 @@ def facts_from_pb(info: common_pb2.ReplicaInfo) -> ReplicaFacts:
         kv_capacity_tokens=info.kv_capacity_tokens,
         max_draft_tokens=info.max_draft_tokens,
         max_run=info.max_run,
-        numerics=Numerics(numerics.hardware, numerics.build, numerics.dtype, numerics.path),
+        numerics=numerics_from_pb(info.numerics),
         load=load_from_pb(info.load),
         weights=info.weights_fingerprint,
         protocol_version=info.protocol_version,

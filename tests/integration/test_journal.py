@@ -13,6 +13,7 @@ from orchestrator.journal_store import MISSING, TAKEN, WRITTEN, Begin, JournalSt
 from orchestrator.request import read_turn
 from outrider.errors import Unavailable
 from outrider.v1.orchestrator_pb2 import GenerateRequest
+from outrider.wire import Numerics
 from tests.redis_server import redis_server
 from tests.waiting import eventually
 
@@ -33,9 +34,11 @@ async def test_tokens_are_there_for_another_one_after_a_write() -> None:
         entry.commit([4, 5])
         await mine.flush()
         entry.commit([6])
+        entry.numerics = Numerics("hardware", "build", "dtype", "path")
         await mine.flush()
         lost = await others.lost(KEY)
         assert lost is not None
+        assert lost.numerics == entry.numerics
         assert (lost.tokens, lost.history, lost.request.prompt, lost.head) == ((3, 4, 5, 6), HISTORY, "hi", HEAD)
         assert await others.lost(("other", KEY[1])) is None, "a tenant sees its own only"
         keys = await client.keys("*")

@@ -12,7 +12,7 @@ from orchestrator.peers import Verdict
 from orchestrator.place import Place
 from orchestrator.pool import Needs
 from orchestrator.target_link import TargetLink
-from outrider.errors import NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
+from outrider.errors import Cancelled, NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.v1 import target_pb2
 from outrider.wire import Numerics, ReplicaFacts
 from tests.unit.link_members import pool_of, raising, ready
@@ -232,3 +232,27 @@ async def test_a_stream_of_a_former_time_says_nothing_of_a_target_that_is_back()
     await member.handshake()
     assert isinstance(await link.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
     assert member.state is State.READY
+
+
+async def test_an_answer_that_is_resumed_prefers_the_numerics_that_it_began_with_and_says_when_it_has_others() -> None:
+    """Tokens that were told before cannot be compared any more."""
+    first, _ = await ready(verdict(verdict=judged(1)), "host:1")
+    other, _ = await ready(verdict(verdict=judged(1)), "host:2", OTHER)
+    needs = Needs(FACTS.weights, like=OTHER.numerics)
+    link = TargetLink(pool_of(first, other), Place(address="host:1"), options(), 5.0, needs)
+    await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert (link.crossed, link.numerics, len(other.streams)) == (False, OTHER.numerics, 1)
+    alone = TargetLink(pool_of(first), Place(), options(), 5.0, needs)
+    await alone.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
+    assert alone.crossed
+
+
+async def test_a_round_that_a_target_gives_up_is_asked_for_again_and_nobody_is_blamed() -> None:
+    answers = [raising(Cancelled("the round was cancelled")), verdict(verdict=judged(1))]
+    member, _ = await ready(lambda request: answers.pop(0)(request))
+    link = TargetLink(pool_of(member), Place(), options(), 5.0, NEEDS)
+    assert isinstance(await link.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN), Verdict)
+    assert member.state is State.READY
+    always, _ = await ready(raising(Cancelled("the round was cancelled")))
+    with pytest.raises(Cancelled):
+        await TargetLink(pool_of(always), Place(), options(), 5.0, NEEDS).verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)

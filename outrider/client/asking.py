@@ -135,17 +135,22 @@ class Asking:
     def _begin(self, address: str, started: Started) -> Started | None:
         """The first time it is an event; later it must be the same answer."""
         first = self._started
-        if self._way is _Way.FIND and started.turn != self._request.turn:
+        if not self._is_ours(started):
+            if self._way is _Way.ASK:
+                raise OutriderError("the orchestrator tells another answer than the one that was asked for")
             raise _NotTaken
-        if first is not None and started.turn != first.turn:
-            raise Unavailable("the answer was lost, and its session has gone on meanwhile")
-        if started.seed != self._request.sampling.seed:
-            raise OutriderError("the orchestrator tells another answer than the one that was asked for")
         self._orchestrators.addresses.worked(address)
         self._telling = True
         self._session_id = started.session_id
         self._started = first or started
+        if self._request.session_id:
+            self._request.turn = started.turn
         return None if first else started
+
+    def _is_ours(self, started: Started) -> bool:
+        """The journal has one answer of a session: this one, or still the one before it."""
+        same_turn = not self._request.HasField("turn") or started.turn == self._request.turn
+        return same_turn and started.seed == self._request.sampling.seed
 
     def _finish(self, address: str, finished: Finished) -> Finished:
         self._delivery.check_complete(finished.usage.completion_tokens)
@@ -171,7 +176,7 @@ class Asking:
 
     def _session_is_elsewhere(self, address: str, error: OutriderError) -> bool:
         """Whether a session that goes on may be known to another orchestrator, or has taken this turn already."""
-        if not self._request.session_id or self._started is not None or not isinstance(error, InvalidArgument):
+        if not self._request.session_id or not isinstance(error, InvalidArgument):
             return False
         if error.field == "turn" and self._unclear:
             self._way, self._stay, self._unclear = _Way.FIND, address, False
@@ -233,5 +238,5 @@ class Asking:
 
 
 def _is_unknown(error: OutriderError) -> bool:
-    """Whether it says that the answer or the session is unknown there, or that no journal is kept."""
-    return isinstance(error, InvalidArgument) and error.field in ("session_id", "resume_from")
+    """Whether it says that the answer, the session or its turn is unknown there, or that no journal is kept."""
+    return isinstance(error, InvalidArgument) and error.field in ("session_id", "turn", "resume_from")

@@ -59,13 +59,15 @@ class Journal:
 
 
 class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
-    """Answers as ``faults`` say, one per call, then well. ``frozen``: nothing is answered at all."""
+    """Answers as ``faults`` say, one per call, then well. ``stranger``: it knows no session. ``frozen``: what hangs
+    hangs until it is set."""
 
     def __init__(self, number: int, journal: Journal, journals: bool) -> None:
         self._journal = journal
         self._journals = journals
         self._sizes = random.Random(number)
         self._sessions = number * 1000
+        self.stranger = False
         self.faults: list[Fault] = []
         self.requests: list[pb.GenerateRequest] = []
         self.metadata: list[dict[str, str]] = []
@@ -106,7 +108,7 @@ class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
                 raise InvalidArgument("session_id", "unknown answer")
             asked, before = self._journal.answers[request.session_id]
             return request.session_id, asked, before, request.resume_from
-        if request.session_id and request.session_id not in self._journal.sessions:
+        if request.session_id and (self.stranger or request.session_id not in self._journal.sessions):
             raise InvalidArgument("session_id", "unknown session")
         self._sessions += 1
         session_id = request.session_id or f"session-{self._sessions}"

@@ -321,3 +321,33 @@ def test_addresses_are_checked() -> None:
     for addresses in ((), ("",), ("a:1", "a:1")):
         with pytest.raises(InvalidArgument, match="addresses"):
             Client(*addresses)
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+async def test_a_journal_that_still_has_the_turn_before_does_not_pass_it_off_as_this_one(seed: int) -> None:
+    """An orchestrator that dies with a turn unwritten: whoever is asked for the rest finds the last turn's answer."""
+    async with orchestrators() as running, client_of(running) as client:
+        first = await client.answer(Ask(token_ids=[1], seed=7, max_new_tokens=COUNT, keep_session=True))
+        owner, other = sorted(running.all, key=lambda each: -len(each.requests))
+        owner.faults.append(Fault(after=5))
+        session_id, journal = first.session_id, running.journal.answers
+        before = journal[session_id]
+
+        def forget(delta: Delta) -> None:
+            if not other.requests:
+                journal[session_id] = before
+
+        ask = Ask(token_ids=[2], seed=seed, max_new_tokens=COUNT, logprobs=True, session_id=session_id)
+        check(await client.answer(ask, forget), seed, prompt=(1, *first.token_ids, 2))
+        assert [request.HasField("resume_from") for request in other.requests] == [True, False]
+
+
+async def test_a_session_that_only_its_own_orchestrator_knows_is_gone_on_with_there() -> None:
+    """Without a journal, and with a connection that breaks in the middle of a turn."""
+    async with orchestrators(journals=False) as running, client_of(running) as client:
+        first = await client.answer(Ask(token_ids=[1], seed=7, max_new_tokens=COUNT, keep_session=True))
+        owner, other = sorted(running.all, key=lambda each: -len(each.requests))
+        owner.faults.append(Fault(after=5))
+        other.stranger = True
+        ask = Ask(token_ids=[2], seed=7, max_new_tokens=COUNT, logprobs=True, session_id=first.session_id)
+        check(await client.answer(ask), prompt=(1, *first.token_ids, 2))

@@ -3,6 +3,7 @@
 Each question waits for TIMEOUT_S at most and is not asked again: whoever asks does so anyway, or goes on without.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
@@ -41,8 +42,21 @@ def open_redis(url: str, text: bool) -> Any:
 
 
 async def answered(answer: Awaitable[Any], who: str) -> Any:
-    """The answer. Raises Unavailable, in the name of ``who``."""
+    """The answer. Raises Unavailable, in the name of ``who``.
+
+    Whoever is cancelled in the very moment in which the answer comes is cancelled: up to Python 3.11 the ``wait_for``
+    in the client keeps that to itself, and a task that asks again and again would never end.
+    """
     try:
-        return await answer
+        found = await answer
     except _TROUBLE as error:
+        _pass_on_cancellation()
         raise Unavailable(f"the {who} does not answer: {str(error) or type(error).__name__}", 1.0) from None
+    _pass_on_cancellation()
+    return found
+
+
+def _pass_on_cancellation() -> None:
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -1,5 +1,8 @@
 """Whatever goes wrong with Redis is one error, which names who asked."""
 
+import asyncio
+import contextlib
+
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -25,6 +28,30 @@ async def test_trouble_is_unavailable(error: Exception) -> None:
     with pytest.raises(Unavailable, match=r"the journal does not answer: [\w']") as caught:
         await answered(fail(), "journal")
     assert caught.value.retry_after_s == 1.0
+
+
+@pytest.mark.parametrize("error", [None, OSError("reset")])
+async def test_a_cancellation_that_meets_the_answer_counts(error: Exception | None) -> None:
+    """As ``asyncio.wait_for`` of Python 3.11 does when both happen in one turn of the loop."""
+
+    async def answer() -> int:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if error is not None:
+                raise error from None
+        return 1
+
+    async def ask_for_ever() -> None:
+        while True:
+            with contextlib.suppress(Unavailable):
+                await answered(answer(), "registry")
+
+    asking = asyncio.create_task(ask_for_ever())
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asking, 5)
 
 
 @pytest.mark.parametrize("url", ["http://user:secret@host", "redis://:secret/x@host:1", "secret"])

@@ -54,6 +54,7 @@ def _nothing() -> None:
 class Member:
     """One replica at one address. Owner of its channel, its state and its back-off; ``changed`` hears of its state.
 
+    ``term`` counts the times that it came into use: what went wrong in a former one says nothing of this one.
     When nobody has named it for ``grace_s`` it is leaving: it gets no new sessions while there is another.
     """
 
@@ -69,10 +70,10 @@ class Member:
     grace_s: float = 0.0
     unnamed_since: float = math.inf
     streams: set[Abandonable] = field(default_factory=set)
+    term: int = 0
     _backoff_s: float = 0.0
     _not_before: float = 0.0
     _silent: int = 0
-    _term: int = 0
     _watching: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -104,18 +105,13 @@ class Member:
         """Sessions that it is busy with: ours, or all rounds in its hands when it last said, if that is more."""
         return max(len(self.streams), self.facts.load.pending_rounds if self.facts else 0)
 
-    @property
-    def term(self) -> int:
-        """Which time of being in use this is: what went wrong in a former one says nothing of this one."""
-        return self._term
-
     def failed(self, reason: str, term: int | None = None) -> None:
         """Stop using it; each failure in a row doubles the time until it is tried again.
 
         Sessions that notice the same failure after the first change nothing: it is counted once. Nor does the failure
         of a stream that was opened in a former ``term``.
         """
-        if self.state is not State.READY or term not in (None, self._term):
+        if self.state is not State.READY or term not in (None, self.term):
             return
         log.warning("%s is not used any more: %s", self.address, reason)
         self._back_off(reason)
@@ -190,7 +186,7 @@ class Member:
         self._not_before = time.monotonic() + _CHECK_S
         if self.state is not State.READY:
             log.info("%s is ready: %s, %s", self.address, facts.model_id, facts.numerics.dtype)
-            self._term += 1
+            self.term += 1
             self._set(State.READY, "")
 
     def _give_up(self, reason: str) -> None:

@@ -75,33 +75,36 @@ class TargetLink:
             assert member is not None
             try:
                 answer = await self._stream.verify(number, claim, block, run, span)
-            except (Unavailable, ProtocolViolation) as error:
-                self.close()
-                member.failed(error.message, self._term)
-                lost.add(member.address)
-                if not self._worth_going_on(error, lost, give_up):
-                    raise
-            except ResourceExhausted:
-                self.close()
-                if not await self._elsewhere(member, number, give_up):
-                    raise
-            except Cancelled:  # somebody has released its session there, or the engine has stopped: nobody's fault
-                self.close()
-                self._cancelled += 1
-                if self._cancelled > _MOST_CANCELLED:
-                    raise
             except OutriderError as error:
-                if type(error) not in _ITS_OWN:
-                    raise
-                self.close()
-                lost.add(member.address)
-                self._suspects.append((member, self._term, error.message))
-                if self._others(lost) is None:
+                if not await self._can_go_on(error, member, number, lost, give_up):
                     raise
             else:
                 member.succeeded()
                 self._convict()
                 return answer
+
+    async def _can_go_on(
+        self, error: OutriderError, member: Member, number: int, lost: set[str], give_up: float
+    ) -> bool:
+        """Whether the round is worth another try, here or elsewhere, after what a target said; ``lost`` grows by it."""
+        if isinstance(error, Cancelled):  # somebody has released its session there, or the engine has stopped
+            self.close()
+            self._cancelled += 1
+            return self._cancelled <= _MOST_CANCELLED
+        if isinstance(error, ResourceExhausted):
+            self.close()
+            return await self._elsewhere(member, number, give_up)
+        if isinstance(error, Unavailable | ProtocolViolation):
+            self.close()
+            member.failed(error.message, self._term)
+            lost.add(member.address)
+            return self._worth_going_on(error, lost, give_up)
+        if type(error) in _ITS_OWN:
+            self.close()
+            lost.add(member.address)
+            self._suspects.append((member, self._term, error.message))
+            return self._others(lost) is not None
+        return False
 
     def _convict(self) -> None:
         """Another target did what these could not, so it was not for the request."""

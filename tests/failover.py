@@ -64,6 +64,8 @@ async def _send(system: System, role: str, number: signal.Signals) -> None:
     used = await _used(system)
     (chosen,) = (service for service in system.services[role] if service.address in used)
     chosen.process.send_signal(number)
+    if number is signal.SIGKILL:
+        await chosen.process.wait()
 
 
 async def _nothing() -> None:
@@ -76,8 +78,7 @@ async def _heal(system: System, client: Client) -> None:
         for place, service in enumerate(services):
             if service.process.returncode is None:
                 service.process.send_signal(signal.SIGCONT)
-            await asyncio.sleep(0)
-            if service.process.returncode is not None:
+            else:
                 services[place] = await system.start(role, service.address)
 
     async def ready() -> bool:

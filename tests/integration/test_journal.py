@@ -15,7 +15,7 @@ from outrider.errors import Unavailable
 from outrider.v1.orchestrator_pb2 import GenerateRequest
 from outrider.wire import Numerics
 from tests.redis_server import redis_server
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 
 KEY = ("tenant", "a" * 32)
 REQUEST = GenerateRequest(prompt="hi")
@@ -113,8 +113,11 @@ async def test_answers_and_sessions_expire() -> None:
         mine.end(mine.begin(KEY, HEAD), HISTORY, last=False)
         await mine.flush()
         assert len(await client.keys("*")) == 2
-        await asyncio.sleep(1.1)
-        assert await client.keys("*") == []
+
+        async def nothing_left() -> bool:
+            return await client.keys("*") == []
+
+        await until(nothing_left, "both keys have expired")
         await mine.close()
 
 

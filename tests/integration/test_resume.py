@@ -220,6 +220,11 @@ async def test_without_a_journal_nothing_can_be_resumed(farm: Farm, llama: Path)
     assert "OUTRIDER_JOURNAL" in (error.details() or "")
 
 
+async def left(stack: Stack) -> None:
+    """Wait until no answer is being made."""
+    await eventually(lambda: not stack.service._door.inside, "it is left")
+
+
 def forget(*stacks: Stack) -> None:
     """Drop what is kept, so that the replicas are as they were."""
     for stack in stacks:
@@ -234,7 +239,7 @@ async def test_looking_for_an_answer_that_was_complete_changes_nothing(farm: Far
         for stack in (first, second):
             found = await some(stack, pb.GenerateRequest(session_id=kept.session_id, resume_from=0), 2)
             assert (found.started.turn, found.started.seed) == (0, kept.started.seed)
-            await eventually(lambda who=stack: not who.service._door.inside, "it is left")  # type: ignore[misc]
+            await left(stack)
         alone = await first.ask(make_request([7], 0, session_id=kept.session_id, max_new_tokens=6, keep_session=True))
         assert alone.finished.usage.prompt_tokens == 2 + 6 + 1
         assert (alone.started.turn, alone.finished.turns) == (1, 2)

@@ -1,6 +1,7 @@
 """What a journal is given is what it gives back, and bytes that are nothing are known as that."""
 
 import struct
+from collections.abc import Callable
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -56,8 +57,8 @@ def test_an_answer_is_asked_for_again_exactly_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("read", [read_history, read_answer])
-def test_nonsense_is_no_message(read: object) -> None:
+def test_nonsense_is_no_message(read: Callable[[bytes], object]) -> None:
     with pytest.raises(DecodeError):
-        read(b"\xff\xff\xff")  # type: ignore[operator]
+        read(b"\xff\xff\xff")
     with pytest.raises(struct.error):
         read_tokens({0: b"12345"})

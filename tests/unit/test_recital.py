@@ -1,5 +1,6 @@
 """Whatever a client has heard of an answer, and wherever it goes on, it hears the rest, and nothing twice."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -14,11 +15,10 @@ from outrider.errors import InvalidArgument
 TOKENS = tuple(range(24))
 
 
-def decode(ids: object) -> str:
+def decode(ids: Sequence[int]) -> str:
     """Three tokens make a text of four characters, so characters are held back; "x" begins the stop text."""
-    whole = [int(i) for i in ids]  # type: ignore[attr-defined]
-    text = "".join(f"<{i:02}>" if i % 7 else "<xy>" for i in whole)
-    return text if len(whole) % 3 == 0 else text[:-2] + "\N{REPLACEMENT CHARACTER}"
+    text = "".join(f"<{i:02}>" if i % 7 else "<xy>" for i in ids)
+    return text if len(ids) % 3 == 0 else text[:-2] + "\N{REPLACEMENT CHARACTER}"
 
 
 def answer() -> Answer:

@@ -72,6 +72,7 @@ class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         self.requests: list[pb.GenerateRequest] = []
         self.metadata: list[dict[str, str]] = []
         self.left_s: list[float | None] = []
+        self.looks = 0
         self.frozen = asyncio.Event()
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncIterator[pb.GenerateResponse]:
@@ -157,6 +158,7 @@ class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         await context.abort(grpc.StatusCode.UNKNOWN, "Stream removed")
 
     async def GetInfo(self, request: pb.GetInfoRequest, context: Any) -> pb.GetInfoResponse:
+        self.looks += 1
         if any(fault.hang for fault in self.faults):
             await self.frozen.wait()
         return pb.GetInfoResponse(protocol_version=1)

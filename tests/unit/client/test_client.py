@@ -212,7 +212,7 @@ async def test_silence_of_one_that_lives_is_waited_for() -> None:
     async with orchestrators(count=1) as running, client_of(running, stall_s=0.05) as client:
         running.all[0].faults.append(Fault(after=5, hang=True))
         asking = asyncio.create_task(client.answer(ASK))
-        await asyncio.sleep(0.5)
+        await eventually(lambda: running.all[0].looks >= 4, "it was silent four times over, and asked each time")
         assert not asking.done()
         assert running.calls == 1
         running.all[0].frozen.set()

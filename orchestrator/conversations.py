@@ -80,11 +80,6 @@ class Conversations:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def knows(self, session_id: str, tenant: str) -> bool:
-        """Whether it is kept here."""
-        self.expire()
-        return (tenant, session_id) in self._kept
-
     def begin(self, session_id: str, tenant: str = "", elsewhere: History | None = None) -> Conversation:
         """The conversation to continue, or a new one for an empty id; busy until ``end``. ``elsewhere``: as another
         orchestrator left it, which counts when it had more turns there.
@@ -109,6 +104,7 @@ class Conversations:
 
     def turns(self, session_id: str, tenant: str) -> int:
         """Complete turns of a session that is kept here, else 0."""
+        self.expire()
         kept = self._kept.get((tenant, session_id))
         return kept.turns if kept is not None else 0
 

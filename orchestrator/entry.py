@@ -31,6 +31,7 @@ class Entry:
     turns: int = 0
     last: bool = False
     _wrote_at: float = 0.0
+    _numerics_told: bool = False
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Tokens that belong to the answer now."""
@@ -70,7 +71,7 @@ class Entry:
     def write(self) -> Write:
         """What is not written yet."""
         tokens = write_tokens(self.tokens[self.written :])
-        numerics = write_numerics(self.numerics) if self.numerics is not None else b""
+        numerics = b"" if self.numerics is None or self._numerics_told else write_numerics(self.numerics)
         return Write(self.key, self.owner, self.written, tokens, numerics)
 
     def wrote(self, write: Write, result: int) -> None:
@@ -80,8 +81,10 @@ class Entry:
             self.begun = False
         else:
             self.written, self._wrote_at = write.start + len(write.tokens) // 4, time.monotonic()
+            self._numerics_told = self._numerics_told or bool(write.numerics)
 
     def began(self, tokens: int, result: int) -> None:
         """What became of the first write, which had so many tokens, or of another first one after all was lost."""
         self.superseded = self.superseded or result == TAKEN
         self.begun, self.written, self._wrote_at = True, tokens, time.monotonic()
+        self._numerics_told = False

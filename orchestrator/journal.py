@@ -1,8 +1,9 @@
 """The journal: answers in the making and kept sessions, written where another orchestrator can read them.
 
-Tokens are written in batches by a task of its own; nothing ever waits for a write. What cannot be written now is
-written later, and while it cannot, whoever asks is told. A few tokens may be missing at the end of what is journalled:
-they are computed again, and are the same. It does not know rounds, messages or pools.
+Tokens are written in batches by a task of its own, and no token waits for a write; only the end of a turn whose
+session is kept does. What cannot be written now is written later, and while it cannot, whoever asks is told. A few
+tokens may be missing at the end of what is journalled: they are computed again, and are the same. It does not know
+rounds or pools.
 """
 
 import asyncio
@@ -200,11 +201,11 @@ class Journal:
 
     def _drop_pointless(self) -> None:
         """Who would have taken an answer over from one that is not written takes it from the one before."""
-        for gone in [entry for entry in self._entries.values() if entry.pointless]:
-            del self._entries[gone.owner]
-            for entry in self._entries.values():
-                if entry.former == gone.owner:
-                    entry.former = gone.former
+        former = {entry.owner: entry.former for entry in self._entries.values() if entry.pointless}
+        self._entries = {owner: entry for owner, entry in self._entries.items() if owner not in former}
+        for entry in self._entries.values() if former else ():
+            while entry.former in former:
+                entry.former = former[entry.former]
 
     async def _settle(self, store: JournalStore) -> None:
         steps: list[tuple[Entry, Begin | End]] = []

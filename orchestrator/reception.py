@@ -48,10 +48,16 @@ class Reception:
         turn = self._read(request, tenant, facts)
         kept = await self._kept(turn, facts) if turn.session_id else _NEW
         conversation = self._conversations.begin(turn.session_id, tenant, kept.history)
-        head = write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint), facts.weights)
+        head = self._head(request, turn, conversation, facts)
         entry = self._journal.begin(conversation.key, head, former=kept.owner or conversation.owner)
         conversation.owner = entry.owner
         return Taken(turn, conversation, entry)
+
+    def _head(self, request: GenerateRequest, turn: Turn, conversation: Conversation, facts: ReplicaFacts) -> bytes:
+        """What the journal is to know of it; without one there is nothing to say."""
+        if self._journal.state is JournalState.ABSENT:
+            return b""
+        return write_answer(request, turn, conversation.history(facts.tokenizer_fingerprint), facts.weights)
 
     def _read(self, request: GenerateRequest, tenant: str, facts: ReplicaFacts) -> Turn:
         """The turn, which is the caller's tenant's, whether the request says so or not."""

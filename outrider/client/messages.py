@@ -1,9 +1,11 @@
 """A client's values as messages, and back. It decides nothing."""
 
+from dataclasses import replace
+
 from outrider.client.ask import Ask
 from outrider.client.events import Delta, Drafter, Finished, FinishReason, Round, SpeculationSummary, Started, Usage
-from outrider.v1 import common_pb2
 from outrider.v1 import orchestrator_pb2 as pb
+from outrider.wire import sampling_to_pb
 
 _REASONS = {pb.FINISH_REASON_STOP: FinishReason.STOP, pb.FINISH_REASON_LENGTH: FinishReason.LENGTH}
 _DRAFTERS = {pb.DRAFTER_MODEL: Drafter.MODEL, pb.DRAFTER_NGRAM: Drafter.NGRAM}
@@ -17,18 +19,11 @@ def _speculation(draft_tokens: int | None) -> pb.Speculation:
     return pb.Speculation(mode=pb.SPECULATION_MODE_FIXED, draft_tokens=draft_tokens)
 
 
-def _sampling(ask: Ask, seed: int) -> common_pb2.SamplingParams:
-    given = ask.sampling
-    return common_pb2.SamplingParams(
-        temperature=given.temperature, top_k=given.top_k, top_p=given.top_p, min_p=given.min_p, seed=seed
-    )
-
-
 def ask_to_pb(ask: Ask, seed: int, tenant: str) -> pb.GenerateRequest:
     """A request that gives the same answer whoever gets it. Raises ValueError for what the wire cannot carry."""
     request = pb.GenerateRequest(
         session_id=ask.session_id,
-        sampling=_sampling(ask, seed),
+        sampling=sampling_to_pb(replace(ask.sampling, seed=seed)),
         max_new_tokens=ask.max_new_tokens,
         stop=ask.stop,
         stop_token_ids=ask.stop_token_ids,

@@ -181,3 +181,13 @@ def test_resuming_frees_what_idles_under_the_same_id() -> None:
     conversations.end(conversations.resume(first.session_id, "", History()), keep=False)
     assert dropped == [first.session_id] * 2
     assert len(conversations) == 0
+
+
+def test_what_has_expired_has_no_turns(clock: Clock) -> None:
+    conversations, _ = kept(ttl_s=60.0)
+    mine = conversations.begin("")
+    mine.turns = 3
+    conversations.end(mine, keep=True)
+    assert conversations.turns(mine.session_id, "") == 3
+    clock.now += 60.0
+    assert conversations.turns(mine.session_id, "") == 0

@@ -2,6 +2,7 @@
 
 from orchestrator.entry import Entry
 from orchestrator.journal_store import MISSING, TAKEN, WRITTEN
+from outrider.wire import Numerics
 from tests.unit.clock import Clock
 
 
@@ -32,6 +33,19 @@ def test_an_answer_that_waits_says_so_once_a_second(clock: Clock) -> None:
     assert entry.due
     entry.wrote(entry.write(), WRITTEN)
     assert not entry.due
+
+
+def test_numerics_are_told_once_and_again_after_all_was_lost(clock: Clock) -> None:
+    entry = begun([1])
+    assert entry.write().numerics == b""
+    entry.numerics = Numerics("hardware")
+    first = entry.write()
+    assert first.numerics
+    entry.wrote(first, WRITTEN)
+    assert entry.write().numerics == b""
+    entry.wrote(entry.write(), MISSING)
+    entry.began(1, WRITTEN)
+    assert entry.write().numerics == first.numerics
 
 
 def test_what_broke_off_unwritten_has_no_point(clock: Clock) -> None:

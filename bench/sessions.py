@@ -151,6 +151,7 @@ async def _run() -> None:
         }
         for name, pass_ms in _PASS_MS.items()
     }
+    variables["orchestrator"] = {"OUTRIDER_MAX_ANSWERS": str(max(_SESSIONS))}
     with tempfile.TemporaryDirectory() as logs:
         async with running(StackOptions(target, target, Path(logs), port=0, variables=variables)) as stack:
             for service in stack:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 from bench.report import publish, table
-from outrider import telemetry
+from outrider import semconv
 from outrider.cli.models import chosen_pair
 from outrider.config import ReplicaConfig
 from outrider.inference.batcher import Asked, Batcher
@@ -134,7 +134,7 @@ def _row(name: str, values: Sequence[float]) -> list[str]:
 async def main() -> int:
     """Run the benchmark; its exit code is 0 whatever the figures."""
     target, _ = chosen_pair(None, None, os.environ)
-    replica = await load_replica(ReplicaConfig(model=target, kv_bytes=1 << 30), telemetry.SPAN_TARGET_FORWARD)
+    replica = await load_replica(ReplicaConfig(model=target, kv_bytes=1 << 30), semconv.SPAN_TARGET_FORWARD)
     try:
         quiet, busy = await _measure(replica)
     finally:

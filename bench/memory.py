@@ -14,7 +14,7 @@ import uvloop
 
 from bench.gap import Answer
 from bench.report import publish, table
-from outrider import telemetry
+from outrider import semconv
 from outrider.cli.models import chosen_pair
 from outrider.config import ReplicaConfig
 from outrider.inference.replica import Replica, load_replica
@@ -54,7 +54,7 @@ async def _requests(replica: Replica, first: int, count: int) -> None:
 async def main() -> int:
     """Run the benchmark; its exit code is 0 whatever the figures."""
     target, _ = chosen_pair(None, None, os.environ)
-    replica = await load_replica(ReplicaConfig(model=target), telemetry.SPAN_TARGET_FORWARD)
+    replica = await load_replica(ReplicaConfig(model=target), semconv.SPAN_TARGET_FORWARD)
     try:
         await _requests(replica, 0, _WARM_UP)
         sizes = [resident_mib()]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draft_service.service import NAME, DraftService
-from outrider import telemetry
+from outrider import semconv
 from outrider.config import DraftConfig
 from outrider.inference.process import main
 from outrider.inference.replica import Replica
@@ -24,7 +24,7 @@ def _attach(replica: Replica, server: Any) -> None:
 def run(environment: Mapping[str, str]) -> int:
     """Serve until SIGTERM. Returns the exit code."""
     own = {"OUTRIDER_QUEUE_S": "0.2", **environment}
-    return main("draft", NAME, telemetry.SPAN_DRAFT_FORWARD, _attach, own, DraftConfig)
+    return main("draft", NAME, semconv.SPAN_DRAFT_FORWARD, _attach, own, DraftConfig)
 
 
 if __name__ == "__main__":

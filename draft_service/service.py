@@ -4,17 +4,18 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any
 
-from opentelemetry.trace import Span, SpanKind
+from opentelemetry.trace import Span
 
 from draft_service.drafter import Propose
 from draft_service.look_ahead import LookAhead, check_fanout
-from outrider import telemetry
+from outrider import semconv, telemetry
 from outrider.errors import InvalidArgument
 from outrider.inference.batcher import Asked
 from outrider.inference.job import Outcome
 from outrider.inference.program import Program
 from outrider.inference.replica import Replica
 from outrider.inference.rounds import Opening, in_order, read_claim, read_release
+from outrider.spans import ending
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 from outrider.wire import check_tokens, facts_to_pb, miss_to_pb, timings_to_pb
@@ -63,7 +64,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         if room < 1:
             return self._response(request, block=draft_pb2.Block())
         program = Propose(opening.params, min(request.max_draft_tokens, room), self._replica.facts.vocab_size)
-        with self._span(telemetry.SPAN_PROPOSE_SERVER, opening, request) as span:
+        with self._span(semconv.SPAN_PROPOSE_SERVER, opening, request) as span:
             outcome = await self._run(opening, claim, program, span)
         if isinstance(outcome.result, CacheMiss):
             return self._missed(request, outcome)
@@ -79,13 +80,13 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         program = LookAhead(
             opening.params, block, fanout, request.max_draft_tokens, self._replica.facts.vocab_size, self._longest
         )
-        with self._span(telemetry.SPAN_LOOK_AHEAD_SERVER, opening, request) as span:
-            span.set_attribute(telemetry.OUTCOMES, sum(fanout))
+        with self._span(semconv.SPAN_LOOK_AHEAD_SERVER, opening, request) as span:
+            span.set_attribute(semconv.OUTCOMES, sum(fanout))
             outcome = await self._run(opening, claim, program, span, optional=True)
             if isinstance(outcome.result, CacheMiss):
                 return self._missed(request, outcome)
             found = _continuations(outcome, claim)
-            span.set_attribute(telemetry.CONTINUATIONS, len(found))
+            span.set_attribute(semconv.CONTINUATIONS, len(found))
         return self._response(request, outcome, continuations=draft_pb2.Continuations(continuations=found))
 
     def _outcomes(self, message: draft_pb2.LookAhead) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -98,17 +99,14 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
 
     @contextlib.contextmanager
     def _span(self, name: str, opening: Opening, request: draft_pb2.ProposeRequest) -> Iterator[Span]:
-        span = telemetry.tracer().start_span(
-            name,
-            context=telemetry.extract(request.traceparent),
-            kind=SpanKind.SERVER,
-            attributes={
-                telemetry.SESSION_ID: opening.session_id,
-                telemetry.ROUND: request.round,
-                telemetry.PREFIX_LEN: request.prefix_len,
-            },
-        )
-        with telemetry.ending(span):
+        attributes = {
+            semconv.SESSION_ID: opening.session_id,
+            semconv.RPC_SYSTEM: "grpc",
+            semconv.RPC_METHOD: f"{NAME}/Propose",
+            semconv.ROUND: request.round,
+            semconv.PREFIX_LEN: request.prefix_len,
+        }
+        with ending(telemetry.serving(request.traceparent, name, attributes)) as span:
             yield span
 
     async def _run(
@@ -117,6 +115,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
         trace = span.get_span_context if span.is_recording() else None
         outcome = await self._replica.batcher.run(Asked(opening.name, claim, program, trace, opening.stream, optional))
         span.set_attributes(telemetry.outcome_attributes(outcome))
+        self._replica.meters.answered(outcome)
         return outcome
 
     def _response(

@@ -17,6 +17,7 @@ from orchestrator.service import NAME, OrchestratorService
 from orchestrator.tenants import Tenants
 from outrider import config as configuration
 from outrider import logs, telemetry
+from outrider.interceptor import calls
 from outrider.redis_calls import check_url
 from outrider.registry import Registry
 from outrider.server import Server, wait_for_signal
@@ -54,6 +55,7 @@ async def _serve(config: OrchestratorConfig) -> None:
     service = OrchestratorService(config, pools, tokenizer, journal, tenants)
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s + _LEAVE_S)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
+    telemetry.export([*service.looking.instruments(), calls])
     await server.start()
     await membership.refresh()
     work = (_mirror_health(server, pools), service.sweep(), membership.follow())

@@ -121,4 +121,6 @@ class Assembly:
     def _limits(self, turn: Turn, facts: ReplicaFacts) -> Limits:
         """What bounds the speculation of an answer."""
         most = 0 if turn.speculation.mode is Mode.OFF else min(self.config.max_draft_tokens, facts.max_draft_tokens)
-        return Limits(most, bool(self.pools.drafts.members), self.active, self.config.look_ahead)
+        return Limits(
+            most, bool(self.pools.drafts.members), self.active, self.config.look_ahead, self.config.trace_tokens
+        )

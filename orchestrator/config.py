@@ -69,6 +69,16 @@ class OrchestratorConfig:
     """How long a running request waits for a lost target to come back."""
     client_stall_s: float = setting(60.0, least=0.1)
     """How long a client may leave its answer unread before it is given up."""
+    recent_requests: int = setting(128, least=0)
+    """Requests whose spans are remembered for ``outrider trace`` and the live page, in memory, by tenant."""
+    recent_spans: int = setting(30_000, least=1)
+    """Most spans remembered, of all requests; one takes about half a kilobyte."""
+    trace_slow_first_s: float = setting(5.0, least=0.0)
+    """A request whose first token takes longer is exported, with all its rounds, although it was not sampled."""
+    trace_slow_token_s: float = setting(0.5, least=0.0)
+    """And one whose later tokens take longer than this each."""
+    trace_tokens: bool = setting(False)
+    """Whether exported spans of rounds say which tokens (ids) were proposed and committed."""
     drain_s: float = setting(20.0, least=0.0)
     """Seconds that running answers get to end after SIGTERM."""
 

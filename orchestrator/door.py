@@ -40,8 +40,15 @@ class Door:
     ``patience_s``."""
 
     def __init__(
-        self, limits_of: Callable[[str], Limits], most_answers: int, most_waiting: int, patience_s: float
+        self,
+        limits_of: Callable[[str], Limits],
+        most_answers: int,
+        most_waiting: int,
+        patience_s: float,
+        refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
+        """``refused`` hears why somebody was, in one word."""
+        self._refused = refused
         self._limits_of = limits_of
         self._most_answers = most_answers
         self._most_waiting = most_waiting
@@ -86,7 +93,7 @@ class Door:
         bucket.spend(tokens)
         if bucket.debt_s:
             for waiter in self._waiters.of(tenant):
-                self._refuse(waiter, self._in_debt(tenant))
+                self._refuse(waiter, self._in_debt(tenant), "tenant_rate")
         self._forget(tenant)
 
     def forget(self) -> None:
@@ -96,13 +103,14 @@ class Door:
 
     def _arrive(self, tenant: str) -> Waiter:
         if self._party(tenant).bucket.debt_s:
+            self._refused("tenant_rate")
             raise self._in_debt(tenant)
         waiter = Waiter(tenant, next(self._numbers))
         self._waiters.add(waiter)
         self._fill()
         if len(self._waiters) > self._most_waiting:
             surplus = self._waiters.surplus
-            self._refuse(surplus, refusals.crowded(surplus.tenant, self._most_waiting, self._patience_s))
+            self._refuse(surplus, refusals.crowded(surplus.tenant, self._most_waiting, self._patience_s), "crowded")
         return waiter
 
     async def _turn(self, waiter: Waiter, time_left_s: float | None) -> None:
@@ -143,10 +151,13 @@ class Door:
             return
         tenant, party = waiter.tenant, self._parties[waiter.tenant]
         what = refusals.tenant_full(tenant, party.limits) if party.full else refusals.all_full(self._most_answers)
-        late = refusals.out_of_time(tenant, what)
-        self._refuse(waiter, late if out_of_time else refusals.out_of_patience(tenant, what, self._patience_s))
+        if out_of_time:
+            self._refuse(waiter, refusals.out_of_time(tenant, what), "deadline")
+        else:
+            self._refuse(waiter, refusals.out_of_patience(tenant, what, self._patience_s), "waited")
 
-    def _refuse(self, waiter: Waiter, error: OutriderError) -> None:
+    def _refuse(self, waiter: Waiter, error: OutriderError, reason: str) -> None:
+        self._refused(reason)
         self._waiters.remove(waiter)
         waiter.settle(error)
 

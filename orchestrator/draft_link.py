@@ -13,6 +13,7 @@ from opentelemetry.trace import Span
 
 from orchestrator.deadlines import fresh, over
 from orchestrator.draft_stream import DraftStream
+from orchestrator.exchange import Way
 from orchestrator.member import Member, State
 from orchestrator.peers import Outcome, Prepared, Proposal
 from orchestrator.place import Place
@@ -22,6 +23,7 @@ from outrider.errors import InvalidArgument, OutriderError, ProtocolViolation, R
 from outrider.tokens import CacheMiss, Claim
 
 log = logging.getLogger(__name__)
+_METHOD = "outrider.v1.DraftService/Propose"
 _REFUSALS = (InvalidArgument, ResourceExhausted)
 """What a draft answers when this one session does not suit it; it may serve others well."""
 
@@ -84,7 +86,9 @@ class DraftLink:
                 raise Unavailable(self._pool.reason)
             assert member.channel is not None and member.facts is not None
             facts = dataclasses.replace(member.facts, vocab_size=min(member.facts.vocab_size, self._vocab_size))
-            self._stream = DraftStream(member.channel, facts, fresh(self._options, self._opened))
+            moved = self._place.address not in ("", member.address)
+            way = Way("draft", member.address, _METHOD, self._pool.meters, moved)
+            self._stream = DraftStream(member.channel, facts, fresh(self._options, self._opened), way)
             self._term, self._place.address = member.term, member.address
             member.streams.add(self._stream)
         return self._stream
@@ -101,6 +105,7 @@ class DraftLink:
                 log.exception("the draft %s answered in a way nobody foresaw", self._place.address)
                 error = ProtocolViolation(f"unforeseen: {error!r}")
             if member is not None:
+                self._pool.meters.failovers.add(1, "draft", type(error).__name__)
                 self._blame(member, error)
             raise error from None
 

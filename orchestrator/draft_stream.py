@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import grpc
 from opentelemetry.trace import Span
 
-from orchestrator.exchange import Exchange
+from orchestrator.exchange import Exchange, Way
 from orchestrator.peer_answers import check_ids, check_incarnation, check_length, read_miss
 from orchestrator.peers import Outcome, Prepared, Proposal
 from orchestrator.round_stream import RoundStream, StreamOptions
-from outrider import telemetry
+from outrider import semconv, spans, telemetry
 from outrider.errors import ProtocolViolation
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import draft_pb2, draft_pb2_grpc
@@ -33,8 +33,9 @@ class _Ahead:
 class DraftStream:
     """One session's stream to one draft replica."""
 
-    def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
+    def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions, way: Way) -> None:
         self._facts = facts
+        self._way = way
         self._ahead: _Ahead | None = None
         self._preparation_s: float | None = None
         self._stream = RoundStream(draft_pb2_grpc.DraftServiceStub(channel).Propose, options)
@@ -52,8 +53,8 @@ class DraftStream:
             prepared.extend([found] if found is not None else [])
             return found is not None
 
-        exchange = Exchange(telemetry.SPAN_PROPOSE_CLIENT, number, claim, parent)
-        with telemetry.ending(exchange.span):
+        exchange = Exchange(self._way, semconv.SPAN_PROPOSE_CLIENT, number, claim, parent)
+        with spans.ending(exchange.span):
             request = self._request(number, claim, count, exchange.span)
             response = await self._stream.ask(request, will_do)
             exchange.sent(request)
@@ -78,8 +79,8 @@ class DraftStream:
         """Ask for blocks of ``count`` tokens after outcomes of a block in flight; ``prepared`` has them later."""
         self._give_up()
         self._preparation_s = None  # of an answer that came when nobody asked for it any more
-        exchange = Exchange(telemetry.SPAN_LOOK_AHEAD_CLIENT, number, claim, parent)
-        exchange.span.set_attribute(telemetry.OUTCOMES, sum(fanout))
+        exchange = Exchange(self._way, semconv.SPAN_LOOK_AHEAD_CLIENT, number, claim, parent)
+        exchange.span.set_attribute(semconv.OUTCOMES, sum(fanout))
         request = self._request(number, claim, count, exchange.span)
         request.look_ahead.draft_tokens.extend(block)
         request.look_ahead.fanout.extend(fanout)
@@ -115,8 +116,8 @@ class DraftStream:
         if ahead is None:
             return None
         ahead.exchange.arrived(response)
-        with telemetry.ending(ahead.exchange.span):
-            ahead.exchange.span.set_attribute(telemetry.TAKEN_UP, True)
+        with spans.ending(ahead.exchange.span):
+            ahead.exchange.taken_up()
             return self._read_prepared(response, ahead)
 
     def _read_prepared(self, response: draft_pb2.ProposeResponse, ahead: _Ahead) -> Prepared | CacheMiss:

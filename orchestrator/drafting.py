@@ -16,7 +16,7 @@ from orchestrator.caches import CacheView, resending
 from orchestrator.ngram import NO_MATCH, Match, NgramDrafter
 from orchestrator.peers import Draft, Outcome, Prepared
 from orchestrator.plans import Drafter, Plan, Preparation
-from outrider import telemetry
+from outrider import semconv
 from outrider.errors import OutriderError, Unavailable
 from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim, TokenLog
@@ -50,6 +50,7 @@ class Drafting:
     _prepares: Preparation | None = None  # what the last look-ahead asked for, and what became of one
     _became: Preparation | None = None
     _faulty: int = -1  # the last round that was counted as a fault
+    _wasted: int = 0  # draft tokens that came for other outcomes
     _untold: OutriderError | None = None  # trouble that came when the span of its round had ended
 
     @property
@@ -149,6 +150,7 @@ class Drafting:
         if isinstance(prepared, Prepared):
             self.view.length = max(self.view.length, min(prepared.cached_len, len(self.log)))
             self._ready = prepared.blocks.get((accepted, next_token), ())
+            self._wasted += sum(map(len, prepared.blocks.values())) - len(self._ready)
         elif isinstance(prepared, CacheMiss):
             self.view.length = prepared.cached_len
         else:
@@ -168,6 +170,11 @@ class Drafting:
         became, self._became = self._became, None
         return became
 
+    def take_wasted(self) -> int:
+        """Draft tokens that look-aheads brought for outcomes that were not, since this was last asked."""
+        wasted, self._wasted = self._wasted, 0
+        return wasted
+
     async def aclose(self) -> None:
         """Nothing is asked for any more."""
         if self._asking is not None:
@@ -186,4 +193,4 @@ class Drafting:
     def _tell(self, error: OutriderError, span: Span) -> None:
         """Write an event into the span of the round, or of the next one when it has ended."""
         self._untold = None if span.is_recording() else error
-        span.add_event(telemetry.DRAFT_FAULT, {telemetry.ERROR_TYPE: type(error).__name__})
+        span.add_event(semconv.EVENT_DRAFT_FAULT, {semconv.ERROR_TYPE: type(error).__name__})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.member import Member, State
+from orchestrator.meters import Meters
 from outrider.wire import Numerics, ReplicaFacts
 
 _BOUND = 1.25
@@ -41,8 +42,9 @@ def _weight(key: str, address: str) -> bytes:
 class Pool:
     """Owner of the members of a role."""
 
-    def __init__(self, make: Callable[[str], Member]) -> None:
-        """``make`` gives a member for an address."""
+    def __init__(self, make: Callable[[str], Member], meters: Meters | None = None) -> None:
+        """``make`` gives a member for an address; ``meters`` count what happens on the way to members."""
+        self.meters = meters or Meters()
         self._make = make
         self._members: dict[str, Member] = {}
         self._ready = asyncio.Event()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from orchestrator.clients import draft_facts, release_draft, release_target, target_facts
 from orchestrator.member import Member, State
+from orchestrator.meters import Meters
 from orchestrator.pairing import draft_mismatch, target_mismatch
 from orchestrator.pool import Pool
 from outrider.errors import OutriderError
@@ -20,14 +21,15 @@ _TARGET_BACKOFF_MOST_S = 0.5
 
 
 class Pools:
-    """Owner of both pools."""
+    """Owner of both pools, and of what is counted of them and of all answers."""
 
     def __init__(self, tokenizer: Tokenizer, grace_s: float) -> None:
         """``grace_s``: as in ``Member``."""
         self._tokenizer = tokenizer
         self._grace_s = grace_s
-        self.targets = Pool(self._target)
-        self.drafts = Pool(self._draft)
+        self.meters = Meters()
+        self.targets = Pool(self._target, self.meters)
+        self.drafts = Pool(self._draft, self.meters)
 
     def _target(self, address: str) -> Member:
         most = _TARGET_BACKOFF_MOST_S

@@ -8,20 +8,22 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from opentelemetry.trace import Span, SpanKind
-
 from orchestrator.assembly import Assembly
 from orchestrator.config import OrchestratorConfig
 from orchestrator.conversations import Conversation, Conversations
+from orchestrator.describing import describe_request, describing_answer, outcome_of
 from orchestrator.door import Door
 from orchestrator.entry import Entry
 from orchestrator.journal import Journal, JournalState
+from orchestrator.looking import Looking
+from orchestrator.observer import Observer, Seen, SlowRule
 from orchestrator.pools import Pools
 from orchestrator.prompting import next_messages
 from orchestrator.readers import Readers
 from orchestrator.reception import Reception, Taken
 from orchestrator.recital import Recital
-from orchestrator.replies import JOURNAL_STATES, best, delta, finished, started, status
+from orchestrator.recorder import Keeping, Recorder
+from orchestrator.replies import delta, finished, started
 from orchestrator.request import Turn
 from orchestrator.session import Generation
 from orchestrator.tenants import Tenants
@@ -30,7 +32,7 @@ from outrider.errors import SessionBusy, Unavailable
 from outrider.tokenizer import Tokenizer
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1 import orchestrator_pb2_grpc
-from outrider.wire import PROTOCOL_VERSION, ReplicaFacts
+from outrider.wire import ReplicaFacts
 
 NAME = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
 
@@ -47,12 +49,19 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         self._incarnation = secrets.randbits(64)
         self._releases: set[asyncio.Task[None]] = set()
         self._tenants = tenants
-        self._door = Door(tenants.limits_of, config.max_answers, config.max_waiting, config.admission_s)
+        meters = pools.meters
+        self._door = Door(
+            tenants.limits_of, config.max_answers, config.max_waiting, config.admission_s,
+            lambda reason: meters.refusals.add(1, reason),
+        )  # fmt: skip
+        recorder = Recorder(Keeping(config.recent_requests, config.recent_spans))
+        self._observer = Observer(meters, recorder, SlowRule(config.trace_slow_first_s, config.trace_slow_token_s))
         self._leave_at = math.inf
         self._readers = Readers(config.client_stall_s)
         self._assembly = Assembly(config, pools, tokenizer, lambda: self._door.inside)
         self.conversations = Conversations(config.session_ttl_s, config.max_sessions, self._release_soon)
         self._reception = Reception(config, self.conversations, journal)
+        self.looking = Looking(config, pools, tokenizer, journal, self._door, self.conversations, recorder)
 
     def _release_soon(self, conversation: Conversation) -> None:
         """Free a session's caches without making anybody wait."""
@@ -81,48 +90,51 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> AsyncGenerator[pb.GenerateResponse, None]:
         """Started, the rounds as deltas, Finished."""
-        tenant = self._tenants.tenant_of(_authorization(context), request.tenant)
-        span = telemetry.tracer().start_span(
-            telemetry.SPAN_GENERATE,
-            context=telemetry.from_metadata(context.invocation_metadata()),
-            kind=SpanKind.SERVER,
-        )
-        with telemetry.ending(span):
-            async with self._door.admitted(tenant, context.time_remaining()):
+        with self._observer.request(telemetry.from_metadata(context.invocation_metadata())) as seen:
+            tenant = self._tenants.tenant_of(_authorization(context), request.tenant)
+            seen.belongs_to(tenant)
+            async with contextlib.AsyncExitStack() as place:
+                with seen.waiting():
+                    await place.enter_async_context(self._door.admitted(tenant, context.time_remaining()))
                 facts = self._target_facts()
                 taken = await self._reception.take(request, tenant, facts)
-                span.set_attribute(telemetry.SESSION_ID, taken.conversation.session_id)
-                async with contextlib.aclosing(self._converse(taken, facts, span, context)) as events:
+                seen.answers(taken.conversation.session_id)
+                async with contextlib.aclosing(self._converse(taken, facts, seen, context)) as events:
                     async for event in events:
-                        self._door.spent(tenant, len(event.delta.token_ids))
+                        tokens = len(event.delta.token_ids)
+                        self._door.spent(tenant, tokens)
+                        seen.told(tokens)
                         with self._readers.handing():
                             yield event
 
     async def _converse(
-        self, taken: Taken, facts: ReplicaFacts, span: Span, context: Any
+        self, taken: Taken, facts: ReplicaFacts, seen: Seen, context: Any
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         """One turn of a conversation. A turn that does not complete leaves the conversation as it was."""
         turn, conversation, entry = taken.turn, taken.conversation, taken.entry
         before, keep = list(conversation.log.tokens), conversation.turns > 0
         try:
-            prompt = await self._assembly.prompt(turn, conversation, facts)
+            with seen.prompting():
+                prompt = await self._assembly.prompt(turn, conversation, facts)
             conversation.set_prompt(prompt)
+            describe_request(seen, turn, facts, len(prompt))
             left_s = context.time_remaining()
             generation, links = self._assembly.generation(
-                turn, conversation, facts, span, left_s, taken.given, entry.numerics
+                turn, conversation, facts, seen.span, left_s, taken.given, entry.numerics
             )
             with contextlib.closing(links[0]), contextlib.closing(links[1]):
                 resumable = self._journal.state is JournalState.READY
                 yield started(conversation, turn, facts, self._pools.drafts, len(prompt), resumable)
                 recital = Recital(generation.answer, taken.heard)
-                async with contextlib.aclosing(self._told(generation, recital, entry)) as deltas:
-                    async for event in deltas:
-                        entry.numerics = links[1].numerics
-                        yield event
-                _describe(span, turn, facts, generation, len(prompt))
+                with describing_answer(seen, generation):
+                    async with contextlib.aclosing(self._told(generation, recital, entry)) as deltas:
+                        async for event in deltas:
+                            entry.numerics = links[1].numerics
+                            yield event
             self._remember(turn, conversation, recital.text)
             keep, before = turn.keep_session, list(conversation.log.tokens)
             await self._journalled(entry, conversation, facts, keep)
+            seen.outcome = outcome_of(generation)
             yield finished(generation, len(prompt), conversation.turns, links[1].crossed)
         finally:
             conversation.set_prompt(before)
@@ -145,6 +157,7 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         async with contextlib.aclosing(generation.rounds()) as rounds:
             async for done in rounds:
                 entry.commit(done.emitted)
+                self._pools.meters.round(done)
                 part = recital.part(done)
                 self._refuse_to_go_on(entry)
                 if part is not None:
@@ -167,40 +180,16 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     async def GetInfo(self, request: pb.GetInfoRequest, context: Any) -> pb.GetInfoResponse:
         """The replicas as last seen. Raises Unauthenticated."""
         self._tenants.tenant_of(_authorization(context), "")
-        return pb.GetInfoResponse(
-            protocol_version=PROTOCOL_VERSION,
-            incarnation=self._incarnation,
-            target=best(self._pools.targets),
-            draft=best(self._pools.drafts),
-            targets=[status(member) for member in self._pools.targets.members],
-            drafts=[status(member) for member in self._pools.drafts.members],
-            sessions=len(self.conversations),
-            active_requests=self._door.inside,
-            waiting_requests=self._door.waiting,
-            max_draft_tokens=self._config.max_draft_tokens,
-            journal=JOURNAL_STATES[self._journal.state],
-        )
+        return self.looking.info(self._incarnation)
+
+    async def ListRequests(self, request: pb.ListRequestsRequest, context: Any) -> pb.ListRequestsResponse:
+        """The last requests of the caller's tenant. Raises Unauthenticated."""
+        return self.looking.requests(self._tenants.tenant_of(_authorization(context), request.tenant))
+
+    async def GetTrace(self, request: pb.GetTraceRequest, context: Any) -> pb.GetTraceResponse:
+        """The spans of one of them. Raises Unauthenticated and InvalidArgument."""
+        return await self.looking.trace(self._tenants.tenant_of(_authorization(context), request.tenant), request.id)
 
 
 def _authorization(context: Any) -> str:
     return str(dict(context.invocation_metadata() or ()).get("authorization", ""))
-
-
-def _describe(span: Span, turn: Turn, facts: ReplicaFacts, generation: Generation, prompt_length: int) -> None:
-    totals = generation.totals
-    finished = generation.answer.finished
-    span.set_attributes(
-        {
-            telemetry.OPERATION: "text_completion",
-            telemetry.REQUEST_MODEL: facts.model_id,
-            telemetry.REQUEST_TEMPERATURE: turn.params.temperature,
-            telemetry.REQUEST_SEED: str(turn.params.seed),
-            telemetry.REQUEST_MAX_TOKENS: turn.max_new_tokens,
-            telemetry.INPUT_TOKENS: prompt_length,
-            telemetry.OUTPUT_TOKENS: totals.emitted,
-            telemetry.FINISH_REASONS: [finished.value if finished else ""],
-            telemetry.REQUEST_ROUNDS: totals.rounds,
-            telemetry.REQUEST_PROPOSED: totals.proposed,
-            telemetry.REQUEST_ACCEPTED: totals.accepted,
-        }
-    )

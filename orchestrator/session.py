@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from opentelemetry.trace import Span
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from orchestrator.answer import Answer
 from orchestrator.caches import CacheView, resending
@@ -20,8 +20,8 @@ from orchestrator.ngram import NO_MATCH
 from orchestrator.peers import Target, Verdict
 from orchestrator.plans import Drafter, Observation, Plan, Situation
 from orchestrator.totals import Round, Totals
-from orchestrator.tracing import describe
-from outrider import telemetry
+from orchestrator.tracing import round_attributes
+from outrider import semconv, spans, telemetry
 from outrider.tokens import TokenLog
 
 
@@ -41,12 +41,13 @@ class Policy(Protocol):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Most draft tokens of a block, 0 for a request without speculation; whether there is a draft that should guess;
-    how many answers share the target now; and whether the draft may look ahead."""
+    how many answers share the target now; whether the draft may look ahead; and whether spans say the tokens."""
 
     max_draft_tokens: int
     draft_expected: bool = True
     answers: Callable[[], int] = lambda: 1
     look_ahead: bool = True
+    trace_tokens: bool = False
 
 
 @dataclass(slots=True)
@@ -72,8 +73,8 @@ class Generation:
         """Run rounds until the answer is finished."""
         async with contextlib.aclosing(self.drafting):
             while self.answer.finished is None:
-                span = telemetry.tracer().start_span(telemetry.SPAN_ROUND, telemetry.child_of(self.span))
-                with telemetry.ending(span):
+                span = spans.child(self.span, semconv.SPAN_ROUND)
+                with spans.ending(span):
                     done = await self._round(span)
                 yield done
 
@@ -102,11 +103,13 @@ class Generation:
             drafter=guess.drafter if guess.tokens else Drafter.NONE,
             prepared=guess.prepared,
             hit=hit,
+            wasted=self.drafting.take_wasted(),
         )
         self._next += 1
         self.totals.add(done)
         self.totals.draft_faults = self.drafting.faults
-        describe(span, done, self._plan)
+        spans.later(span, round_attributes, done, self._plan, self.limits.trace_tokens)
+        spans.about(span, done)
         return done
 
     def _goes_on(self) -> bool:
@@ -143,13 +146,23 @@ class Generation:
 
     async def _verify(self, number: int, block: tuple[int, ...], span: Span) -> Verdict:
         run = 0 if block else max(0, min(self._plan.run, self.answer.remaining - 1))
-        verdict = await resending(
-            self.target_view, self.log, lambda claim: self.target.verify(number, claim, block, run, span)
-        )
-        if self.totals.rounds == 0:  # the view now holds what the first claim that was taken began with
-            self.totals.cached_prompt_tokens = self.target_view.claim(self.log).prefix_len + verdict.shared
+        first = self.totals.rounds == 0
+        with spans.ending(spans.child(self.span, semconv.SPAN_PREFILL) if first else INVALID_SPAN) as prefill:
+            verdict = await resending(
+                self.target_view, self.log, lambda claim: self.target.verify(number, claim, block, run, span)
+            )
+            if first:  # the view now holds what the first claim that was taken began with
+                self.totals.cached_prompt_tokens = self.target_view.claim(self.log).prefix_len + verdict.shared
+                spans.later(prefill, self._prefill_attributes, len(self.log), verdict)
         self._others = verdict.rounds
         return verdict
+
+    def _prefill_attributes(self, prompt_length: int, verdict: Verdict) -> dict[str, int | bool]:
+        return {
+            semconv.INPUT_TOKENS: prompt_length,
+            semconv.CACHED_PROMPT: self.totals.cached_prompt_tokens,
+            **telemetry.timing_attributes(verdict.timings),
+        }
 
     def _commit(self, guess: Guess, verdict: Verdict) -> tuple[int, ...]:
         """Append the accepted tokens and the target's own, cut where the answer ends."""

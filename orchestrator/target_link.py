@@ -11,16 +11,19 @@ from dataclasses import replace
 from opentelemetry.trace import Span
 
 from orchestrator.deadlines import fresh
+from orchestrator.exchange import Way
 from orchestrator.member import Member
 from orchestrator.peers import Verdict
 from orchestrator.place import Place
 from orchestrator.pool import Needs, Pool
 from orchestrator.round_stream import StreamOptions
 from orchestrator.target_stream import TargetStream
+from outrider import semconv
 from outrider.errors import Cancelled, NonFiniteLogits, OutriderError, ProtocolViolation, ResourceExhausted, Unavailable
 from outrider.tokens import CacheMiss, Claim
 from outrider.wire import Numerics
 
+_METHOD = "outrider.v1.TargetService/Verify"
 _ITS_OWN = (OutriderError, NonFiniteLogits)
 """What may be the request's fault or that of the target: another target tells."""
 _MOST_CANCELLED = 8
@@ -76,12 +79,19 @@ class TargetLink:
             try:
                 answer = await self._stream.verify(number, claim, block, run, span)
             except OutriderError as error:
+                self._tell(error, member, span)
                 if not await self._can_go_on(error, member, number, lost, give_up):
                     raise
             else:
                 member.succeeded()
                 self._convict()
                 return answer
+
+    def _tell(self, error: OutriderError, member: Member, span: Span) -> None:
+        """The answer leaves a target, or would."""
+        self._pool.meters.failovers.add(1, "target", type(error).__name__)
+        reason = {semconv.REASON: type(error).__name__, semconv.SERVER_ADDRESS: member.address}
+        span.add_event(semconv.EVENT_FAILOVER, reason)
 
     async def _can_go_on(
         self, error: OutriderError, member: Member, number: int, lost: set[str], give_up: float
@@ -150,7 +160,9 @@ class TargetLink:
         except TimeoutError:
             raise Unavailable(f"no target for this answer: {self._pool.reason}", retry_after_s=1.0) from None
         assert member.channel is not None and member.facts is not None
-        stream = TargetStream(member.channel, member.facts, fresh(self._options, self._opened))
+        moved = self._place.address not in ("", member.address)
+        way = Way("target", member.address, _METHOD, self._pool.meters, moved)
+        stream = TargetStream(member.channel, member.facts, fresh(self._options, self._opened), way)
         self._member, self._term, self._place.address = member, member.term, member.address
         if self._needs.like is None:
             self._needs = replace(self._needs, like=member.facts.numerics)

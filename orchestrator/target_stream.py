@@ -7,11 +7,11 @@ an error here and never reaches the acceptance loop. It does not know pools, nor
 import grpc
 from opentelemetry.trace import Span
 
-from orchestrator.exchange import Exchange
+from orchestrator.exchange import Exchange, Way
 from orchestrator.peer_answers import check_ids, check_incarnation, check_length, read_miss
 from orchestrator.peers import Verdict
 from orchestrator.round_stream import RoundStream, StreamOptions
-from outrider import telemetry
+from outrider import semconv, spans, telemetry
 from outrider.errors import ProtocolViolation
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import target_pb2, target_pb2_grpc
@@ -21,8 +21,9 @@ from outrider.wire import ReplicaFacts, timings_from_pb
 class TargetStream:
     """One session's stream to one target replica. ``coming`` counts the answers of a run that are still to come."""
 
-    def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions) -> None:
+    def __init__(self, channel: grpc.aio.Channel, facts: ReplicaFacts, options: StreamOptions, way: Way) -> None:
         self._facts = facts
+        self._way = way
         self._logprobs = options.logprobs
         self.coming = 0
         self._follows = 0  # the round of the run that comes next
@@ -34,11 +35,11 @@ class TargetStream:
     ) -> Verdict | CacheMiss:
         """Ask which tokens of the block the target chooses too, unless a run brings the answer by itself. Another
         round than the next of the run ends it: its verdicts that are still on their way are passed over."""
-        exchange = Exchange(telemetry.SPAN_VERIFY_CLIENT, number, claim, parent)
+        exchange = Exchange(self._way, semconv.SPAN_VERIFY_CLIENT, number, claim, parent)
         if self.coming and number != self._follows:
             self._stream.pass_over(range(self._follows, self._follows + self.coming))
             self.coming = 0
-        with telemetry.ending(exchange.span):
+        with spans.ending(exchange.span):
             response = await (self._follow(exchange) if self.coming else self._ask(exchange, claim, block, run))
             return self._read(response, claim, block)
 
@@ -61,7 +62,6 @@ class TargetStream:
         self.coming, self._follows = self.coming - 1, self._follows + 1
         exchange.in_run_of(self._first)
         response: target_pb2.VerifyResponse = await self._stream.next_answer(exchange.number)
-        exchange.sent(None)
         exchange.answered(response, in_run=True)
         return response
 

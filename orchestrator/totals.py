@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 from orchestrator.plans import Drafter
 
+_MODES = {Drafter.NONE: "target_only", Drafter.NGRAM: "copy", Drafter.MODEL: "serial"}
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """What one round did. Times in microseconds; ``propose_us`` is 0 when nobody was asked for the block, and
     ``verify_us`` in a run is the time since the verdict before it. ``prepared``: look-ahead had the block ready;
-    ``hit``: it prepared for this round's outcome, None when it did not look ahead."""
+    ``hit``: it prepared for this round's outcome, None when it did not look ahead; ``wasted``: draft tokens that came,
+    and were prepared for another outcome."""
 
     number: int
     block: tuple[int, ...]
@@ -21,6 +24,14 @@ class Round:
     drafter: Drafter = Drafter.NONE
     prepared: bool = False
     hit: bool | None = None
+    wasted: int = 0
+
+    @property
+    def mode(self) -> str:
+        """What kind of round it was."""
+        if self.hit is not None or self.prepared:
+            return "look_ahead"
+        return _MODES[self.drafter] if self.block else "target_only"
 
 
 @dataclass(slots=True)

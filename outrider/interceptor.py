@@ -5,17 +5,23 @@ It does not know which service it guards.
 
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from outrider import semconv
 from outrider.errors import InvalidArgument, OutriderError
+from outrider.instruments import Histogram
 from outrider.status import to_status
 from outrider.wire import refuse_unknown_fields
 
 log = logging.getLogger(__name__)
+calls = Histogram(semconv.M_CALLS)
+"""Of this process, by method and status."""
+_CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 class _Unreadable:
@@ -49,6 +55,15 @@ async def _abort(context: Any, method: str, error: Exception) -> None:
     await context.abort_with_status(to_status(error))
 
 
+def _count(context: Any, method: str, began: float) -> None:
+    """A call has ended. One whose caller has gone has no status of ours."""
+    code = context.code()
+    if code is None or code == 0:
+        code = grpc.StatusCode.CANCELLED if context.cancelled() else grpc.StatusCode.OK
+    name = code.name if isinstance(code, grpc.StatusCode) else _CODES.get(code, str(code))
+    calls.record(time.perf_counter() - began, method.lstrip("/"), name)
+
+
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
     """Turns exceptions of handlers into statuses. Handlers raise OutriderErrors and never call abort. Unknown
     fields of a request that has one answer are refused here; what is answered by a stream, its handler checks.
@@ -76,6 +91,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
 
 def _guard_unary(behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
     async def guarded(request: Any, context: Any) -> Any:
+        began = time.perf_counter()
         try:
             refuse_unknown_fields(_checked(request))
             return await behavior(request, context)
@@ -83,12 +99,15 @@ def _guard_unary(behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[A
             raise
         except Exception as error:
             await _abort(context, method, error)
+        finally:
+            _count(context, method, began)
 
     return guarded
 
 
 def _guard_stream(behavior: Any, method: str) -> Callable[[Any, Any], AsyncIterator[Any]]:
     async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
+        began = time.perf_counter()
         try:
             checked = _each_checked(requests) if hasattr(requests, "__aiter__") else _checked(requests)
             async with contextlib.aclosing(behavior(checked, context)) as responses:
@@ -98,5 +117,7 @@ def _guard_stream(behavior: Any, method: str) -> Callable[[Any, Any], AsyncItera
             raise
         except Exception as error:
             await _abort(context, method, error)
+        finally:
+            _count(context, method, began)
 
     return guarded

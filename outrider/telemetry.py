@@ -1,155 +1,140 @@
-"""Traces and counters: their names, how context crosses a stream, and how both are set up.
+"""How what is seen leaves a process: which exporters, which requests are traced, and how context crosses a stream.
 
 Tracing is off unless the standard variables ask for it (OTEL_TRACES_EXPORTER=otlp or console, or an
-OTEL_EXPORTER_OTLP_ENDPOINT). A bounded queue drops spans when the collector is away; nothing else happens.
-Counters go where OTEL_METRICS_EXPORTER says (otlp or console; off by default). It does not know what a round is.
+OTEL_EXPORTER_OTLP_ENDPOINT), and OTEL_TRACES_SAMPLER says which requests. A bounded queue drops spans when the
+collector is away; nothing else happens. Metrics go where OTEL_METRICS_EXPORTER says (otlp, prometheus, console, or
+several with commas; off by default). It does not know what a round is.
 """
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import (
+    ConsoleMetricExporter,
+    MetricExporter,
+    MetricReader,
+    MetricsData,
+    PeriodicExportingMetricReader,
+    ResourceMetrics,
+    ScopeMetrics,
+)
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, sampling
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
-from opentelemetry.trace import Link, Span, SpanContext, StatusCode
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, Span, SpanContext, SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from outrider import semconv, spans
+from outrider.instruments import Instrument, histogram_points, observe
 from outrider.round_timings import RoundTimings
+from outrider.spans import Attributes, LightSpan
 from outrider.tokens import CacheMiss
 
-SPAN_GENERATE = "generate"
-SPAN_ROUND = "round"
-SPAN_PROPOSE_CLIENT = "draft.propose"
-SPAN_VERIFY_CLIENT = "target.verify"
-SPAN_LOOK_AHEAD_CLIENT = "draft.prepare"
-SPAN_PROPOSE_SERVER = "draft.serve"
-SPAN_LOOK_AHEAD_SERVER = "draft.look_ahead"
-SPAN_VERIFY_SERVER = "target.serve"
-SPAN_DRAFT_FORWARD = "draft.forward"
-SPAN_TARGET_FORWARD = "target.forward"
-
-SESSION_ID = "outrider.session.id"
-ROUND = "outrider.round"
-PROPOSED = "outrider.round.proposed"
-ACCEPTED = "outrider.round.accepted"
-EMITTED = "outrider.round.emitted"
-NEXT_TOKEN_KIND = "outrider.round.next_token_kind"
-DRAFTER = "outrider.round.drafter"
-PREPARED = "outrider.round.prepared"
-RUN_FIRST = "outrider.run.first_round"
-RUN = "outrider.plan.run"
-BREAKS_OFF = "outrider.plan.breaks_off"
-PROBE = "outrider.plan.probe"
-LOOK_AHEAD = "outrider.plan.look_ahead"
-OUTCOMES = "outrider.look_ahead.outcomes"
-CONTINUATIONS = "outrider.look_ahead.continuations"
-TAKEN_UP = "outrider.look_ahead.taken_up"
-ARRIVED = "outrider.look_ahead.arrived"
-FANOUT = "outrider.plan.fanout"
-LOOK_AHEAD_HIT = "outrider.round.look_ahead_hit"
-RATE_CHOSEN = "outrider.estimate.tokens_per_s"
-RATE_PLAIN = "outrider.estimate.plain_tokens_per_s"
-ACCEPTANCE = "outrider.estimate.acceptance"
-HIT_RATE = "outrider.estimate.hit_rate"
-DRAFT_S = "outrider.estimate.draft_token_s"
-VERIFY_S = "outrider.estimate.verify_s"
-RTT_DRAFT_S = "outrider.estimate.draft_round_trip_s"
-RTT_TARGET_S = "outrider.estimate.target_round_trip_s"
-PREFIX_LEN = "outrider.prefix_len"
-CACHE_MISS = "outrider.cache_miss"
-CACHED_LEN = "outrider.cached_len"
-QUEUE_US = "outrider.queue_us"
-FORWARD_US = "outrider.forward_us"
-PASSES = "outrider.passes"
-BYTES_SENT = "outrider.bytes_sent"
-BYTES_RECEIVED = "outrider.bytes_received"
-NETWORK_US = "outrider.network_us"
-BATCH_ROWS = "outrider.batch.rows"
-BATCH_ROUNDS = "outrider.batch.rounds"
-REQUEST_ROUNDS = "outrider.request.rounds"
-REQUEST_PROPOSED = "outrider.request.proposed"
-REQUEST_ACCEPTED = "outrider.request.accepted"
-DRAFT_FAULT = "outrider.draft_fault"
-OPERATION = "gen_ai.operation.name"
-REQUEST_MODEL = "gen_ai.request.model"
-REQUEST_TEMPERATURE = "gen_ai.request.temperature"
-REQUEST_SEED = "gen_ai.request.seed"
-REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
-INPUT_TOKENS = "gen_ai.usage.input_tokens"
-OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-FINISH_REASONS = "gen_ai.response.finish_reasons"
-ERROR_TYPE = "error.type"
-
-PREFIX_CACHE_QUERIES = "outrider.prefix_cache.queries"
-PREFIX_CACHE_HITS = "outrider.prefix_cache.hits"
-EVICTIONS = "outrider.kv_cache.evictions"
-
-_MAX_LINKS = 128
 _EXPORT_TIMEOUT_S = 2
 _FLUSH_MS = 2_000
 _propagator = TraceContextTextMapPropagator()
+_instruments: list[Instrument] = []
 
 
-_tracer = trace.get_tracer("outrider")
+class Tracing:
+    """Where the spans of this process go, and which requests are traced. A ``spans.Sink`` for what is to be kept."""
+
+    sampled = True
+
+    def __init__(self, processor: SpanProcessor | None, resource: Resource, sampler: sampling.Sampler) -> None:
+        self._processor = processor
+        self._resource = resource
+        self._sampler = sampler
+
+    @property
+    def on(self) -> bool:
+        """Whether spans go anywhere."""
+        return self._processor is not None
+
+    @property
+    def resource(self) -> Resource:
+        """What this process is."""
+        return self._resource
+
+    def samples(self, parent: SpanContext | None, trace_id: int, name: str) -> bool:
+        """Whether a request is traced, by the sampler; ``parent`` is its caller's span."""
+        if not self.on:
+            return False
+        context = trace.set_span_in_context(NonRecordingSpan(parent)) if parent is not None else Context()
+        decision = self._sampler.should_sample(context, trace_id, name).decision
+        return decision is sampling.Decision.RECORD_AND_SAMPLE
+
+    def ended(self, span: LightSpan) -> None:
+        """A span that is to be kept leaves."""
+        if self._processor is not None:
+            self._processor.on_end(span.readable(self._resource))
+
+    def flush(self) -> None:
+        """Give the last spans a bounded time to leave."""
+        if self._processor is not None:
+            self._processor.force_flush(_FLUSH_MS)
 
 
-def tracer() -> trace.Tracer:
-    """The tracer of this process; a no-op one until ``start`` installs a provider."""
-    return _tracer
+_OFF = Tracing(None, Resource.get_empty(), sampling.ALWAYS_OFF)
+_tracing = _OFF
 
 
-def child_of(span: Span) -> Context:
-    """Context whose current span is ``span``. Contexts are passed by hand: none stays open across a yield."""
-    return trace.set_span_in_context(span)
+def tracing() -> Tracing:
+    """Of this process; off until ``start`` or ``install``."""
+    return _tracing
+
+
+def install(processor: SpanProcessor | None, sampler: sampling.Sampler = sampling.DEFAULT_ON, **resource: str) -> None:
+    """Trace from now on, or not any more with None."""
+    global _tracing
+    _tracing = Tracing(processor, Resource.create(dict(resource)), sampler) if processor is not None else _OFF
 
 
 def inject(span: Span) -> str:
-    """W3C traceparent of a sampled span, or an empty string."""
-    if not span.get_span_context().trace_flags.sampled:
+    """W3C traceparent of a span that peers are to continue, or an empty string."""
+    context = span.get_span_context()
+    if not context.trace_flags.sampled:
         return ""
-    carrier: dict[str, str] = {}
-    _propagator.inject(carrier, child_of(span))
-    return carrier.get("traceparent", "")
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-01"
 
 
-def extract(traceparent: str) -> Context:
-    """Context of a peer's span; an empty one when the text is empty or malformed."""
-    return _propagator.extract({"traceparent": traceparent} if traceparent else {}, Context())
+def extract(traceparent: str) -> SpanContext | None:
+    """A peer's span; None when the text is empty or malformed."""
+    if not traceparent:
+        return None
+    context = trace.get_current_span(_propagator.extract({"traceparent": traceparent}, Context())).get_span_context()
+    return context if context.is_valid else None
 
 
-def from_metadata(metadata: Iterable[tuple[str, Any]]) -> Context:
-    """Context that a client sent with its call."""
+def from_metadata(metadata: Iterable[tuple[str, Any]]) -> SpanContext | None:
+    """The span that a client sent with its call."""
     return extract(next((str(value) for key, value in metadata or () if key == "traceparent"), ""))
 
 
-def links(contexts: tuple[Any, ...]) -> list[Link]:
-    """Links to the rounds that a forward pass served; the limit of OpenTelemetry applies."""
-    return [Link(context) for context in contexts[:_MAX_LINKS] if isinstance(context, SpanContext)]
+def serving(traceparent: str, name: str, attributes: Attributes) -> Span:
+    """The span of what a peer asked for; nothing when it is not traced there, or here."""
+    parent = extract(traceparent) if _tracing.on else None
+    if parent is None or not parent.trace_flags.sampled:
+        return INVALID_SPAN
+    return LightSpan(_tracing, name, parent.trace_id, parent, SpanKind.SERVER, attributes)
 
 
-@contextlib.contextmanager
-def ending(span: Span) -> Iterator[None]:
-    """End a span when the block ends; an error is recorded on it, a cancellation is a normal end."""
-    try:
-        yield
-    except Exception as error:
-        span.set_attribute(ERROR_TYPE, type(error).__name__)
-        span.set_status(StatusCode.ERROR, str(error))
-        raise
-    finally:
-        span.end()
+def forward_pass(name: str, start_ns: int, end_ns: int, attributes: Attributes, served: tuple[Any, ...]) -> None:
+    """A pass as a trace of its own, linked to the rounds that it served."""
+    span = LightSpan(_tracing, name, spans.new_trace_id(), None, attributes=attributes, start_ns=start_ns)
+    for context in spans.links(served):
+        span.add_link(context)
+    span.end(end_ns)
 
 
 def outcome_attributes(outcome: Any) -> dict[str, int | bool]:
     """Attributes of a round that a replica has answered (``inference.job.Outcome``)."""
     return {
-        CACHE_MISS: isinstance(outcome.result, CacheMiss),
-        CACHED_LEN: outcome.cached_len,
+        semconv.CACHE_MISS: isinstance(outcome.result, CacheMiss),
+        semconv.CACHED_LEN: outcome.cached_len,
         **timing_attributes(outcome.timings),
     }
 
@@ -157,11 +142,18 @@ def outcome_attributes(outcome: Any) -> dict[str, int | bool]:
 def timing_attributes(timings: RoundTimings) -> dict[str, int | bool]:
     """Attributes of where a replica spent a round."""
     return {
-        QUEUE_US: timings.queue_us,
-        FORWARD_US: timings.forward_us,
-        PASSES: timings.passes,
-        BATCH_ROWS: timings.batch_rows,
+        semconv.QUEUE_US: timings.queue_us,
+        semconv.FORWARD_US: timings.forward_us,
+        semconv.PASSES: timings.passes,
+        semconv.BATCH_ROWS: timings.batch_rows,
     }
+
+
+def _refuse_http(environment: Mapping[str, str], kind: str) -> None:
+    """Only OTLP over gRPC is built in."""
+    for variable in (f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if environment.get(variable, "grpc") != "grpc":
+            raise ValueError(f"{variable}={environment[variable]!r}: must be grpc")
 
 
 def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
@@ -170,6 +162,7 @@ def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
     if chosen == "console":
         return ConsoleSpanExporter()
     if chosen == "otlp" or (not chosen and endpoint):
+        _refuse_http(environment, "TRACES")
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
         return OTLPSpanExporter(timeout=_EXPORT_TIMEOUT_S)
@@ -178,43 +171,109 @@ def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
     return None
 
 
-def _metric_exporter(environment: Mapping[str, str]) -> MetricExporter | None:
-    chosen = environment.get("OTEL_METRICS_EXPORTER", "none")
-    if chosen == "console":
-        return ConsoleMetricExporter()
-    if chosen == "otlp":
-        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+_SAMPLERS = {
+    "always_on": lambda rate: sampling.ALWAYS_ON,
+    "always_off": lambda rate: sampling.ALWAYS_OFF,
+    "traceidratio": sampling.TraceIdRatioBased,
+    "parentbased_always_on": lambda rate: sampling.DEFAULT_ON,
+    "parentbased_always_off": lambda rate: sampling.DEFAULT_OFF,
+    "parentbased_traceidratio": sampling.ParentBasedTraceIdRatio,
+}
 
-        return OTLPMetricExporter(timeout=_EXPORT_TIMEOUT_S)
-    if chosen not in ("", "none"):
-        raise ValueError(f"OTEL_METRICS_EXPORTER={chosen!r}: must be otlp, console or none")
-    return None
+
+def _sampler(environment: Mapping[str, str]) -> sampling.Sampler:
+    name = environment.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
+    if name not in _SAMPLERS:
+        raise ValueError(f"OTEL_TRACES_SAMPLER={name!r}: must be one of {', '.join(_SAMPLERS)}")
+    text = environment.get("OTEL_TRACES_SAMPLER_ARG", "1")
+    try:
+        return _SAMPLERS[name](float(text))
+    except ValueError:
+        raise ValueError(f"OTEL_TRACES_SAMPLER_ARG={text!r}: must be a number from 0 to 1") from None
+
+
+def _with_histograms(data: MetricsData | None) -> MetricsData | None:
+    """What the SDK has read, and our histograms."""
+    made = histogram_points(_instruments)
+    if data is None or not made:
+        return data
+    first = data.resource_metrics[0]
+    ours = ResourceMetrics(first.resource, [ScopeMetrics(spans.SCOPE, made, "")], first.schema_url)
+    return MetricsData([*data.resource_metrics, ours])
+
+
+class _Periodic(PeriodicExportingMetricReader):
+    def _receive_metrics(self, metrics_data: Any, timeout_millis: float = 10_000, **rest: Any) -> None:
+        merged: Any = _with_histograms(metrics_data)
+        super()._receive_metrics(merged, timeout_millis, **rest)
+
+
+def _pushing(exporter: MetricExporter) -> MetricReader:
+    return _Periodic(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000)
+
+
+def _prometheus(environment: Mapping[str, str]) -> MetricReader:
+    """Serve /metrics on the standard variables' address. Raises OSError naming it when it is taken."""
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader
+    from prometheus_client import start_http_server
+
+    class Reader(PrometheusMetricReader):
+        def _receive_metrics(self, metrics_data: Any, timeout_millis: float = 10_000, **rest: Any) -> None:
+            merged: Any = _with_histograms(metrics_data)
+            super()._receive_metrics(merged, timeout_millis, **rest)
+
+    host = environment.get("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost")
+    text = environment.get("OTEL_EXPORTER_PROMETHEUS_PORT", "9464")
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise ValueError(f"OTEL_EXPORTER_PROMETHEUS_PORT={text!r}: must be 1 to 65535")
+    reader = Reader(scope_info_enabled=False)
+    try:
+        start_http_server(int(text), host)
+    except OSError as error:
+        raise OSError(f"cannot serve metrics on {host}:{text}: {error}") from error
+    return reader
+
+
+def _readers(environment: Mapping[str, str]) -> list[MetricReader]:
+    readers: list[MetricReader] = []
+    for chosen in environment.get("OTEL_METRICS_EXPORTER", "none").split(","):
+        if chosen.strip() == "console":
+            readers.append(_pushing(ConsoleMetricExporter()))
+        elif chosen.strip() == "prometheus":
+            readers.append(_prometheus(environment))
+        elif chosen.strip() == "otlp":
+            _refuse_http(environment, "METRICS")
+            from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+
+            readers.append(_pushing(OTLPMetricExporter(timeout=_EXPORT_TIMEOUT_S)))
+        elif chosen.strip() not in ("", "none"):
+            raise ValueError(f"OTEL_METRICS_EXPORTER={chosen!r}: must be otlp, prometheus, console or none")
+    return readers
 
 
 def start(service: str, environment: Mapping[str, str]) -> None:
-    """Install the exporters that the environment asks for, if any. Call once per process."""
+    """Install the exporters that the environment asks for, if any. Call once per process. Raises ValueError and
+    OSError."""
     resource = Resource.create({"service.name": f"outrider-{service}"})
-    exporter, metric_exporter = _exporter(environment), _metric_exporter(environment)
+    exporter, sampler, readers = _exporter(environment), _sampler(environment), _readers(environment)
     if exporter is not None:
-        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000))
-        trace.set_tracer_provider(provider)
-    if metric_exporter is not None:
-        reader = PeriodicExportingMetricReader(metric_exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000)
-        metrics.set_meter_provider(MeterProvider([reader], resource, shutdown_on_exit=False))
+        global _tracing
+        processor = BatchSpanProcessor(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000)
+        _tracing = Tracing(processor, resource, sampler)
+    if readers:
+        metrics.set_meter_provider(MeterProvider(readers, resource, shutdown_on_exit=False))
 
 
-def count(name: str, unit: str, description: str, read: Callable[[], int]) -> None:
-    """Export a number that only grows; ``read`` is called, from another thread, whenever one is exported."""
-
-    def observe(options: Any) -> list[metrics.Observation]:
-        return [metrics.Observation(read())]
-
-    metrics.get_meter("outrider").create_observable_counter(name, [observe], unit, description)
+def export(instruments: Iterable[Instrument]) -> None:
+    """Have these read, from other threads, whenever metrics are exported."""
+    chosen = list(instruments)
+    observe(metrics.get_meter("outrider"), chosen)
+    _instruments.extend(chosen)
 
 
 def flush() -> None:
-    """Give the last spans and counters a bounded time to leave."""
-    for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
-        if isinstance(provider, TracerProvider | MeterProvider):
-            provider.force_flush(_FLUSH_MS)
+    """Give the last spans and metrics a bounded time to leave."""
+    _tracing.flush()
+    provider = metrics.get_meter_provider()
+    if isinstance(provider, MeterProvider):
+        provider.force_flush(_FLUSH_MS)

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from outrider import telemetry
+from outrider import semconv
 from outrider.inference.process import main
 from outrider.inference.replica import Replica
 from outrider.v1.target_pb2_grpc import add_TargetServiceServicer_to_server
@@ -16,4 +16,4 @@ def _attach(replica: Replica, server: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("target", NAME, telemetry.SPAN_TARGET_FORWARD, _attach, os.environ))
+    sys.exit(main("target", NAME, semconv.SPAN_TARGET_FORWARD, _attach, os.environ))

@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
-from opentelemetry.trace import Span, SpanKind
+from opentelemetry.trace import Span
 
-from outrider import telemetry
+from outrider import semconv, telemetry
 from outrider.choice import Verdict
 from outrider.errors import InvalidArgument
 from outrider.inference.batcher import Asked
@@ -47,16 +47,17 @@ def _gives_way(request: target_pb2.VerifyRequest) -> bool:
 def _spans(opening: Opening, request: target_pb2.VerifyRequest, claim: Claim) -> Callable[[int], Span]:
     """What begins the span of each round of a message. No message names a span that rounds of a run belong to, so they
     are children of its caller too; their number tells them apart."""
-    parent = telemetry.extract(request.traceparent)
 
     def begin(index: int) -> Span:
         attributes: dict[str, int | str] = {
-            telemetry.SESSION_ID: opening.session_id,
-            telemetry.ROUND: request.round + index,
-            telemetry.RUN_FIRST: request.round,
-            telemetry.PREFIX_LEN: claim.end + index - 1 if index else claim.prefix_len,
+            semconv.SESSION_ID: opening.session_id,
+            semconv.RPC_SYSTEM: "grpc",
+            semconv.RPC_METHOD: f"{NAME}/Verify",
+            semconv.ROUND: request.round + index,
+            semconv.RUN_FIRST: request.round,
+            semconv.PREFIX_LEN: claim.end + index - 1 if index else claim.prefix_len,
         }
-        return telemetry.tracer().start_span(telemetry.SPAN_VERIFY_SERVER, parent, SpanKind.SERVER, attributes)
+        return telemetry.serving(request.traceparent, semconv.SPAN_VERIFY_SERVER, attributes)
 
     return begin
 
@@ -83,6 +84,7 @@ class TargetService(target_pb2_grpc.TargetServiceServicer):
                 number = request.round
                 async for outcome in outcomes:
                     spans.answered(outcome)
+                    self._replica.meters.answered(outcome)
                     yield self._respond(number, outcome)
                     number += 1
 

@@ -22,7 +22,7 @@ from orchestrator.pools import Pools
 from orchestrator.service import NAME as ORCHESTRATOR_NAME
 from orchestrator.service import OrchestratorService
 from orchestrator.tenants import Tenants
-from outrider import telemetry
+from outrider import semconv
 from outrider.channel import CLIENT_OPTIONS
 from outrider.config import ReplicaConfig
 from outrider.inference.batcher import Batcher
@@ -74,7 +74,7 @@ class ReplicaServer:
     @classmethod
     async def start(cls, role: str, config: ReplicaConfig, wrap: Wrap | None = None) -> "ReplicaServer":
         """Load and serve."""
-        span = telemetry.SPAN_DRAFT_FORWARD if role == "draft" else telemetry.SPAN_TARGET_FORWARD
+        span = semconv.SPAN_DRAFT_FORWARD if role == "draft" else semconv.SPAN_TARGET_FORWARD
         replica = await load_wrapped(config, wrap) if wrap else await load_replica(config, span)
         server = Server(config.listen, [DRAFT_NAME if role == "draft" else TARGET_NAME], drain_s=0.0)
         if role == "draft":

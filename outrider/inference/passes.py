@@ -26,12 +26,14 @@ Planned = Sequence[tuple[Job, int]]
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """One forward pass: wall-clock nanoseconds, rows without padding, and the traces of the rounds it served."""
+    """One forward pass: wall-clock nanoseconds, rows without padding, the traces of the rounds it served, and the
+    seconds that rounds waited which began in it."""
 
     start_ns: int
     end_ns: int
     rows: int
     traces: tuple[Any, ...]
+    waits: tuple[float, ...] = ()
 
 
 def ignore(record: PassRecord) -> None:
@@ -93,12 +95,13 @@ class Passes:
         """fp32 logits [W, V] of the rows that the jobs want. Raises what the model raises."""
         segments = [self._segment(job, count) for job, count in planned]
         wall, start = time.time_ns(), time.perf_counter()
-        for job, _ in planned:
-            if job.queue_s is None:
-                job.queue_s = start - job.created
+        began = [job for job, _ in planned if job.queue_s is None]
+        for job in began:
+            job.queue_s = start - job.created
         logits = self._runner.forward(pack(segments, self._runner.block_size, self._runner.row_multiple))
         self._last = (start, time.perf_counter())
-        self._note(planned, wall, self._last[1] - start)
+        waits = tuple(job.queue_s or 0.0 for job in began if job.parent is None)
+        self._note(planned, wall, self._last[1] - start, waits)
         return logits
 
     @staticmethod
@@ -108,7 +111,7 @@ class Passes:
         wanted = job.wanted if count == len(job.pending) else 0
         return Segment(job.pending[:count], table.length, table.blocks, wanted)
 
-    def _note(self, planned: Planned, wall_ns: int, seconds: float) -> None:
+    def _note(self, planned: Planned, wall_ns: int, seconds: float, waits: tuple[float, ...]) -> None:
         rows = sum(count for _, count in planned)
         self._pace.note(rows, seconds)
         rounds = dict.fromkeys(job.parent or job for job, _ in planned)
@@ -118,4 +121,4 @@ class Passes:
             job.batch_rows = rows
         self._gather.note_pass(seconds, self._clock())
         traces = tuple(job.trace for job in rounds if job.trace is not None)
-        self._on_pass(PassRecord(wall_ns, wall_ns + int(seconds * 1e9), rows, traces))
+        self._on_pass(PassRecord(wall_ns, wall_ns + int(seconds * 1e9), rows, traces, waits))

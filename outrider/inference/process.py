@@ -13,6 +13,7 @@ from outrider.announcing import Announcer, advertised
 from outrider.config import ReplicaConfig
 from outrider.errors import OutriderError
 from outrider.inference.replica import Replica, load_replica
+from outrider.interceptor import calls
 from outrider.redis_calls import check_url
 from outrider.registry import Announcement, Registry
 from outrider.server import Server, wait_for_signal
@@ -49,6 +50,7 @@ async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name:
     replica = await loading
     server = Server(config.listen, [service_name], config.max_streams, config.drain_s)
     attach(replica, server.grpc_server)
+    telemetry.export([calls])
     await server.start()
     announcer = _announcer(registry, config, role, replica, server.port) if registry is not None else None
     await server.set_serving(True)

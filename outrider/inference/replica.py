@@ -11,12 +11,12 @@ import platform
 import secrets
 import sys
 import time
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 
-from outrider import telemetry
+from outrider import semconv, telemetry
 from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference.accelerator.start import kernels_for
@@ -26,6 +26,7 @@ from outrider.inference.engine import Engine, EngineOptions
 from outrider.inference.head import head_ids
 from outrider.inference.invariance import calibrate
 from outrider.inference.locate import model_folder
+from outrider.inference.meters import ReplicaMeters
 from outrider.inference.model import DTYPES, ModelOptions, ModelRunner
 from outrider.inference.passes import PassRecord
 from outrider.inference.program import Runner
@@ -48,6 +49,7 @@ class Replica:
     facts: ReplicaFacts
     engine: Engine
     batcher: Batcher
+    meters: ReplicaMeters = field(default_factory=ReplicaMeters)
     upgrading: asyncio.Task[None] | None = None
 
     def current_facts(self) -> ReplicaFacts:
@@ -90,18 +92,14 @@ def describe(runner: ModelRunner, tokenizer: Tokenizer, row_invariant: bool, con
     )
 
 
-def _pass_tracer(span_name: str) -> Any:
-    """An observer that records each forward pass as a span linked to the rounds it served."""
+def _pass_observer(span_name: str, meters: ReplicaMeters) -> Callable[[PassRecord], None]:
+    """Counts each forward pass, and records it as a span linked to the rounds it served."""
 
     def observe(record: PassRecord) -> None:
-        if not record.traces:
-            return
-        attributes = {telemetry.BATCH_ROWS: record.rows, telemetry.BATCH_ROUNDS: len(record.traces)}
-        links = telemetry.links(record.traces)
-        span = telemetry.tracer().start_span(
-            span_name, context=telemetry.extract(""), start_time=record.start_ns, attributes=attributes, links=links
-        )
-        span.end(record.end_ns)
+        meters.passed(record)
+        if record.traces:
+            attributes = {semconv.BATCH_ROWS: record.rows, semconv.BATCH_ROUNDS: len(record.traces)}
+            telemetry.forward_pass(span_name, record.start_ns, record.end_ns, attributes, record.traces)
 
     return observe
 
@@ -145,15 +143,16 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
         runner, facts = _load(config)
         described.append(facts)
         runners.append(runner)
-        return Engine(runner, engine_options(config), _pass_tracer(span_name))
+        return Engine(runner, engine_options(config), _pass_observer(span_name, meters))
 
+    meters = ReplicaMeters()
     batcher = Batcher()
     engine = await batcher.start(build)
-    replica = Replica(described[0], engine, batcher)
+    replica = Replica(described[0], engine, batcher, meters)
     runner = runners[0]
     if isinstance(runner, ModelRunner) and runner.upgradable:
         replica.upgrading = asyncio.create_task(_upgrade(replica, runner))
-    _export_counters(engine)
+    telemetry.export(meters.instruments(engine))
     _log_loaded(replica.facts, time.monotonic() - started)
     return replica
 
@@ -190,14 +189,6 @@ async def _upgrade(replica: Replica, runner: ModelRunner) -> None:
     while not await replica.batcher.call(go_over):  # noqa: ASYNC110 - a quiet moment sends no event
         await asyncio.sleep(_UPGRADE_POLL_S)
     log.info("passes take the %s from now on; row invariant: %s", runner.path, replica.facts.row_invariant)
-
-
-def _export_counters(engine: Engine) -> None:
-    """What vLLM calls prefix_cache_queries and prefix_cache_hits, in tokens, and the sessions evicted."""
-    load, count = engine.load, telemetry.count
-    count(telemetry.PREFIX_CACHE_QUERIES, "{token}", "Looked up", lambda: load().prefix_cache_queries)
-    count(telemetry.PREFIX_CACHE_HITS, "{token}", "Found, so not computed", lambda: load().prefix_cache_hits)
-    count(telemetry.EVICTIONS, "{session}", "Lost their cache to others", lambda: engine.sessions.evictions)
 
 
 def _log_loaded(facts: ReplicaFacts, seconds: float) -> None:

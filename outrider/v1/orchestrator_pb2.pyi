@@ -232,7 +232,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts", "journal", "waiting_requests")
+    __slots__ = ("protocol_version", "incarnation", "target", "draft", "sessions", "active_requests", "max_draft_tokens", "targets", "drafts", "journal", "waiting_requests", "totals")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +244,7 @@ class GetInfoResponse(_message.Message):
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     WAITING_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     incarnation: int
     target: ReplicaStatus
@@ -255,7 +256,99 @@ class GetInfoResponse(_message.Message):
     drafts: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
     journal: JournalState
     waiting_requests: int
-    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., journal: _Optional[_Union[JournalState, str]] = ..., waiting_requests: _Optional[int] = ...) -> None: ...
+    totals: Totals
+    def __init__(self, protocol_version: _Optional[int] = ..., incarnation: _Optional[int] = ..., target: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., draft: _Optional[_Union[ReplicaStatus, _Mapping]] = ..., sessions: _Optional[int] = ..., active_requests: _Optional[int] = ..., max_draft_tokens: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., drafts: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., journal: _Optional[_Union[JournalState, str]] = ..., waiting_requests: _Optional[int] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ...) -> None: ...
+
+class Totals(_message.Message):
+    __slots__ = ("requests", "rounds", "proposed", "accepted", "emitted", "look_aheads", "look_ahead_hits", "proposed_at", "accepted_at", "failovers", "cache_misses", "prompt_tokens", "rounds_by_mode")
+    class RoundsByModeEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    EMITTED_FIELD_NUMBER: _ClassVar[int]
+    LOOK_AHEADS_FIELD_NUMBER: _ClassVar[int]
+    LOOK_AHEAD_HITS_FIELD_NUMBER: _ClassVar[int]
+    PROPOSED_AT_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_AT_FIELD_NUMBER: _ClassVar[int]
+    FAILOVERS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_MISSES_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_BY_MODE_FIELD_NUMBER: _ClassVar[int]
+    requests: int
+    rounds: int
+    proposed: int
+    accepted: int
+    emitted: int
+    look_aheads: int
+    look_ahead_hits: int
+    proposed_at: _containers.RepeatedScalarFieldContainer[int]
+    accepted_at: _containers.RepeatedScalarFieldContainer[int]
+    failovers: int
+    cache_misses: int
+    prompt_tokens: int
+    rounds_by_mode: _containers.ScalarMap[str, int]
+    def __init__(self, requests: _Optional[int] = ..., rounds: _Optional[int] = ..., proposed: _Optional[int] = ..., accepted: _Optional[int] = ..., emitted: _Optional[int] = ..., look_aheads: _Optional[int] = ..., look_ahead_hits: _Optional[int] = ..., proposed_at: _Optional[_Iterable[int]] = ..., accepted_at: _Optional[_Iterable[int]] = ..., failovers: _Optional[int] = ..., cache_misses: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., rounds_by_mode: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class ListRequestsRequest(_message.Message):
+    __slots__ = ("tenant",)
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    def __init__(self, tenant: _Optional[str] = ...) -> None: ...
+
+class ListRequestsResponse(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[RequestSummary]
+    def __init__(self, requests: _Optional[_Iterable[_Union[RequestSummary, _Mapping]]] = ...) -> None: ...
+
+class RequestSummary(_message.Message):
+    __slots__ = ("session_id", "trace_id", "started_unix_ns", "took_us", "outcome", "running", "prompt_tokens", "completion_tokens", "rounds", "proposed", "accepted", "first_token_us")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
+    TOOK_US_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TOKEN_US_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    trace_id: str
+    started_unix_ns: int
+    took_us: int
+    outcome: str
+    running: bool
+    prompt_tokens: int
+    completion_tokens: int
+    rounds: int
+    proposed: int
+    accepted: int
+    first_token_us: int
+    def __init__(self, session_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., started_unix_ns: _Optional[int] = ..., took_us: _Optional[int] = ..., outcome: _Optional[str] = ..., running: bool = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., rounds: _Optional[int] = ..., proposed: _Optional[int] = ..., accepted: _Optional[int] = ..., first_token_us: _Optional[int] = ...) -> None: ...
+
+class GetTraceRequest(_message.Message):
+    __slots__ = ("id", "tenant")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    tenant: str
+    def __init__(self, id: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class GetTraceResponse(_message.Message):
+    __slots__ = ("otlp_json",)
+    OTLP_JSON_FIELD_NUMBER: _ClassVar[int]
+    otlp_json: str
+    def __init__(self, otlp_json: _Optional[str] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
     __slots__ = ("address", "state", "reason", "info", "sessions", "leaving")

@@ -45,6 +45,16 @@ class OrchestratorServiceStub(object):
                 request_serializer=outrider_dot_v1_dot_orchestrator__pb2.GetInfoRequest.SerializeToString,
                 response_deserializer=outrider_dot_v1_dot_orchestrator__pb2.GetInfoResponse.FromString,
                 _registered_method=True)
+        self.ListRequests = channel.unary_unary(
+                '/outrider.v1.OrchestratorService/ListRequests',
+                request_serializer=outrider_dot_v1_dot_orchestrator__pb2.ListRequestsRequest.SerializeToString,
+                response_deserializer=outrider_dot_v1_dot_orchestrator__pb2.ListRequestsResponse.FromString,
+                _registered_method=True)
+        self.GetTrace = channel.unary_unary(
+                '/outrider.v1.OrchestratorService/GetTrace',
+                request_serializer=outrider_dot_v1_dot_orchestrator__pb2.GetTraceRequest.SerializeToString,
+                response_deserializer=outrider_dot_v1_dot_orchestrator__pb2.GetTraceResponse.FromString,
+                _registered_method=True)
 
 
 class OrchestratorServiceServicer(object):
@@ -66,6 +76,20 @@ class OrchestratorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRequests(self, request, context):
+        """ListRequests names the last requests of the caller's tenant that this orchestrator remembers. It changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTrace(self, request, context):
+        """GetTrace gives the spans of one of them. It changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OrchestratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -78,6 +102,16 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.GetInfo,
                     request_deserializer=outrider_dot_v1_dot_orchestrator__pb2.GetInfoRequest.FromString,
                     response_serializer=outrider_dot_v1_dot_orchestrator__pb2.GetInfoResponse.SerializeToString,
+            ),
+            'ListRequests': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRequests,
+                    request_deserializer=outrider_dot_v1_dot_orchestrator__pb2.ListRequestsRequest.FromString,
+                    response_serializer=outrider_dot_v1_dot_orchestrator__pb2.ListRequestsResponse.SerializeToString,
+            ),
+            'GetTrace': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrace,
+                    request_deserializer=outrider_dot_v1_dot_orchestrator__pb2.GetTraceRequest.FromString,
+                    response_serializer=outrider_dot_v1_dot_orchestrator__pb2.GetTraceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +169,60 @@ class OrchestratorService(object):
             '/outrider.v1.OrchestratorService/GetInfo',
             outrider_dot_v1_dot_orchestrator__pb2.GetInfoRequest.SerializeToString,
             outrider_dot_v1_dot_orchestrator__pb2.GetInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRequests(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/outrider.v1.OrchestratorService/ListRequests',
+            outrider_dot_v1_dot_orchestrator__pb2.ListRequestsRequest.SerializeToString,
+            outrider_dot_v1_dot_orchestrator__pb2.ListRequestsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTrace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/outrider.v1.OrchestratorService/GetTrace',
+            outrider_dot_v1_dot_orchestrator__pb2.GetTraceRequest.SerializeToString,
+            outrider_dot_v1_dot_orchestrator__pb2.GetTraceResponse.FromString,
             options,
             channel_credentials,
             insecure,

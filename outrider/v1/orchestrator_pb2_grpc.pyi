@@ -39,6 +39,10 @@ class OrchestratorServiceStub:
     """
     GetInfo: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetInfoRequest, _orchestrator_pb2.GetInfoResponse]
     """GetInfo says which replicas serve and how they fit together. It changes nothing."""
+    ListRequests: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListRequestsRequest, _orchestrator_pb2.ListRequestsResponse]
+    """ListRequests names the last requests of the caller's tenant that this orchestrator remembers. It changes nothing."""
+    GetTrace: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetTraceRequest, _orchestrator_pb2.GetTraceResponse]
+    """GetTrace gives the spans of one of them. It changes nothing."""
 
 @_typing.type_check_only
 class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
@@ -51,6 +55,10 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """
     GetInfo: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetInfoRequest, _orchestrator_pb2.GetInfoResponse]  # type: ignore[assignment]
     """GetInfo says which replicas serve and how they fit together. It changes nothing."""
+    ListRequests: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListRequestsRequest, _orchestrator_pb2.ListRequestsResponse]  # type: ignore[assignment]
+    """ListRequests names the last requests of the caller's tenant that this orchestrator remembers. It changes nothing."""
+    GetTrace: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetTraceRequest, _orchestrator_pb2.GetTraceResponse]  # type: ignore[assignment]
+    """GetTrace gives the spans of one of them. It changes nothing."""
 
 class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     """OrchestratorService turns prompts into text."""
@@ -72,5 +80,21 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.GetInfoResponse, _abc.Awaitable[_orchestrator_pb2.GetInfoResponse]]:
         """GetInfo says which replicas serve and how they fit together. It changes nothing."""
+
+    @_abc_1.abstractmethod
+    def ListRequests(
+        self,
+        request: _orchestrator_pb2.ListRequestsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListRequestsResponse, _abc.Awaitable[_orchestrator_pb2.ListRequestsResponse]]:
+        """ListRequests names the last requests of the caller's tenant that this orchestrator remembers. It changes nothing."""
+
+    @_abc_1.abstractmethod
+    def GetTrace(
+        self,
+        request: _orchestrator_pb2.GetTraceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.GetTraceResponse, _abc.Awaitable[_orchestrator_pb2.GetTraceResponse]]:
+        """GetTrace gives the spans of one of them. It changes nothing."""
 
 def add_OrchestratorServiceServicer_to_server(servicer: OrchestratorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

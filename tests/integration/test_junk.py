@@ -12,7 +12,7 @@ from orchestrator.clients import draft_facts
 from orchestrator.draft_stream import DraftStream
 from orchestrator.member import Member, State
 from outrider.errors import OutriderError, ProtocolViolation
-from tests.unit.test_clients import CLAIM, FACTS, options
+from tests.unit.test_clients import CLAIM, FACTS, options, way
 
 JUNK = b"\xff\xff\xff\xff"
 
@@ -60,7 +60,7 @@ async def junk_peer(abort: bool) -> AsyncGenerator[grpc.aio.Channel, None]:
 @pytest.mark.parametrize("abort", [False, True])
 async def test_junk_in_a_round_is_an_error_of_ours(abort: bool) -> None:
     async with junk_peer(abort) as channel:
-        stream = DraftStream(channel, FACTS, options(timeout=5.0))
+        stream = DraftStream(channel, FACTS, options(timeout=5.0), way())
         with pytest.raises(OutriderError if abort else ProtocolViolation):
             await stream.propose(0, CLAIM, 3, INVALID_SPAN)
 

@@ -31,6 +31,7 @@ MAY_USE_MESSAGES = (
     "target_service.service",
     "target_service.__main__",
     "orchestrator.service",
+    "orchestrator.looking",
     "orchestrator.clients",
     "orchestrator.draft_stream",
     "orchestrator.target_stream",

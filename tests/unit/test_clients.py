@@ -11,6 +11,8 @@ from opentelemetry.trace import INVALID_SPAN
 
 from orchestrator.clients import draft_facts, release_target, target_facts
 from orchestrator.draft_stream import DraftStream
+from orchestrator.exchange import Way
+from orchestrator.meters import Meters
 from orchestrator.peers import Proposal, Verdict
 from orchestrator.round_stream import StreamOptions
 from orchestrator.target_stream import TargetStream
@@ -83,6 +85,10 @@ def options(timeout: float = 5.0, logprobs: bool = False) -> StreamOptions:
     return StreamOptions("s", PARAMS, 30.0, timeout, logprobs)
 
 
+def way() -> Way:
+    return Way("target", "host:1", "Verify", Meters())
+
+
 def proposal(**fields: Any) -> Answer:
     return lambda request: draft_pb2.ProposeResponse(**{"round": request.round, "incarnation": 77, **fields})
 
@@ -93,12 +99,14 @@ def verdict(**fields: Any) -> Answer:
 
 async def propose(answer: Answer, count: int = 3) -> Any:
     channel: Any = FakeChannel(answer)
-    return await DraftStream(channel, FACTS, options()).propose(4, CLAIM, count, INVALID_SPAN)
+    return await DraftStream(channel, FACTS, options(), way()).propose(4, CLAIM, count, INVALID_SPAN)
 
 
 async def verify(answer: Answer, logprobs: bool = False) -> Any:
     channel: Any = FakeChannel(answer)
-    return await TargetStream(channel, FACTS, options(logprobs=logprobs)).verify(4, CLAIM, BLOCK, 0, INVALID_SPAN)
+    return await TargetStream(channel, FACTS, options(logprobs=logprobs), way()).verify(
+        4, CLAIM, BLOCK, 0, INVALID_SPAN
+    )
 
 
 def block(*tokens: int, cached_len: int = 5) -> draft_pb2.Block:
@@ -179,7 +187,7 @@ async def test_another_incarnation_means_that_the_caches_are_gone() -> None:
 
 async def test_silence_is_unavailable_and_ends_the_call() -> None:
     channel: Any = FakeChannel(lambda request: None)
-    stream = DraftStream(channel, FACTS, options(timeout=0.01))
+    stream = DraftStream(channel, FACTS, options(timeout=0.01), way())
     with pytest.raises(Unavailable, match="no answer within"):
         await stream.propose(0, CLAIM, 3, INVALID_SPAN)
     assert channel.call.cancelled
@@ -199,7 +207,7 @@ async def test_what_the_peer_raised_is_raised_here(error: OutriderError) -> None
 
 async def test_session_and_sampling_are_sent_once_and_the_rest_each_time() -> None:
     channel: Any = FakeChannel(verdict(verdict=judged(1)))
-    stream = TargetStream(channel, FACTS, options())
+    stream = TargetStream(channel, FACTS, options(), way())
     await stream.verify(0, CLAIM, BLOCK, 0, INVALID_SPAN)
     await stream.verify(1, CLAIM, BLOCK, 0, INVALID_SPAN)
     first, second = channel.call.sent
@@ -212,19 +220,19 @@ async def test_session_and_sampling_are_sent_once_and_the_rest_each_time() -> No
 
 async def test_no_more_is_asked_than_the_draft_can_give() -> None:
     channel: Any = FakeChannel(proposal(block=block(1)))
-    await DraftStream(channel, FACTS, options()).propose(0, CLAIM, 9, INVALID_SPAN)
+    await DraftStream(channel, FACTS, options(), way()).propose(0, CLAIM, 9, INVALID_SPAN)
     assert channel.call.sent[0].max_draft_tokens == FACTS.max_draft_tokens
 
 
 async def test_the_requests_deadline_travels_with_the_stream() -> None:
     channel: Any = FakeChannel(proposal(block=block(1)))
-    DraftStream(channel, FACTS, options())
+    DraftStream(channel, FACTS, options(), way())
     assert channel.timeout == 30.0
 
 
 async def test_closing_cancels_the_call() -> None:
     channel: Any = FakeChannel(proposal(block=block(1)))
-    DraftStream(channel, FACTS, options()).close()
+    DraftStream(channel, FACTS, options(), way()).close()
     assert channel.call.cancelled
 
 
@@ -247,7 +255,7 @@ async def test_a_run_is_asked_for_once_and_read_as_it_comes() -> None:
     """Of as many rounds as the target takes; then the next round is asked for again."""
     numbers = iter(range(4, 9))
     channel: Any = FakeChannel(lambda request: verdict(round=next(numbers), verdict=judged(0))(request))
-    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options())
+    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options(), way())
     coming = []
     for number in range(4, 8):
         assert await stream.verify(number, CLAIM, (), 9, INVALID_SPAN) == Verdict(0, 7, (), 5)
@@ -261,7 +269,7 @@ async def test_a_block_ends_a_run_whose_late_verdicts_are_passed_over(late: tupl
     """Rounds 5 to 7 were to come; 5 is read, and what comes of the others before 8 is nobody's."""
     numbers = iter((4, 5, *late, 8, 9))
     channel: Any = FakeChannel(lambda request: verdict(round=next(numbers), verdict=judged(0))(request))
-    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=3), options())
+    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=3), options(), way())
     for number in (4, 5):
         await stream.verify(number, CLAIM, (), 9, INVALID_SPAN)
     assert stream.coming == 2
@@ -273,7 +281,7 @@ async def test_a_block_ends_a_run_whose_late_verdicts_are_passed_over(late: tupl
 
 async def test_a_miss_brings_no_run() -> None:
     channel: Any = FakeChannel(verdict(cache_miss=common_pb2.CacheMiss(cached_len=2)))
-    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options())
+    stream = TargetStream(channel, dataclasses.replace(FACTS, max_run=2), options(), way())
     assert await stream.verify(4, CLAIM, (), 9, INVALID_SPAN) == CacheMiss(2)
     assert stream.coming == 0
 
@@ -318,7 +326,7 @@ async def test_what_was_prepared_for_the_outcome_will_do_when_it_comes_first(
     """Only for that outcome, and only where somebody still wants it."""
     channel: Any = FakeChannel(proposal(block=block(1, 2)))
     channel.call = LateCall(proposal(block=block(1, 2)))
-    stream = DraftStream(channel, FACTS, options())
+    stream = DraftStream(channel, FACTS, options(), way())
     await stream.look_ahead(4, CLAIM, (7,), (1, 1), 2, INVALID_SPAN)
     assert stream.prepared() is None
     found = await stream.propose(5, CLAIM, 2, INVALID_SPAN, late=outcome)
@@ -331,7 +339,7 @@ async def test_what_was_prepared_for_the_outcome_will_do_when_it_comes_first(
 async def test_the_time_of_a_look_ahead_that_nobody_waited_for_is_not_told_of_the_next_one() -> None:
     channel: Any = FakeChannel(proposal(block=block(1, 2)))
     channel.call = call = LateCall(proposal(block=block(1, 2)))
-    stream = DraftStream(channel, FACTS, options())
+    stream = DraftStream(channel, FACTS, options(), way())
     await stream.look_ahead(4, CLAIM, (7,), (1, 1), 2, INVALID_SPAN)
     call._asked.set()
     await eventually(lambda: stream._preparation_s is not None, "its answer has come")

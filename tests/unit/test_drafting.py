@@ -11,7 +11,7 @@ from opentelemetry.trace import INVALID_SPAN, Span
 from orchestrator.caches import CacheView
 from orchestrator.drafting import Drafting
 from orchestrator.plans import Drafter, Plan
-from outrider import telemetry
+from outrider import semconv
 from outrider.errors import Unavailable
 from outrider.tokens import Claim, TokenLog
 from tests.unit.peers import FakeDraft, failing
@@ -107,7 +107,7 @@ async def test_trouble_that_comes_after_its_round_is_told_in_the_next_ones_span(
     await sent(made)
     await made.guess(Plan(), 1, second)
     events: Any = second
-    assert [event.name for event in events.events] == [telemetry.DRAFT_FAULT]
+    assert [event.name for event in events.events] == [semconv.EVENT_DRAFT_FAULT]
     await made.guess(Plan(), 2, second)
     assert len(events.events) == 1
 

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.trace import INVALID_SPAN
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from orchestrator import exchange as module
-from orchestrator.exchange import Exchange
-from outrider import telemetry
+from orchestrator.exchange import Exchange, Way
+from orchestrator.meters import Meters
+from outrider import semconv
 from outrider.round_timings import RoundTimings
+from outrider.spans import LightSpan
 from outrider.tokens import Claim
 from outrider.v1 import common_pb2, target_pb2
+from tests.unit.recorded import Kept
 
 CLAIM = Claim(3, 9, (5, 6))
 REQUEST = target_pb2.VerifyRequest(round=4, tokens=[5, 6])
@@ -37,17 +39,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Recorded exchanges, at the times of a clock."""
     made = Clock()
     monkeypatch.setattr(module, "time", made)
-    monkeypatch.setattr(telemetry, "_tracer", TracerProvider(shutdown_on_exit=False).get_tracer("test"))
     return made
 
 
-def begun(number: int = 4) -> Exchange:
-    return Exchange("exchange", number, CLAIM, INVALID_SPAN)
+def begun(number: int = 4, parent: Span | None = None, meters: Meters | None = None, moved: bool = False) -> Exchange:
+    way = Way("target", "host:1", "Verify", meters or Meters(), moved)
+    return Exchange(way, "exchange", number, CLAIM, Kept().begin() if parent is None else parent)
+
+
+def span_of(made: Exchange) -> LightSpan:
+    assert isinstance(made.span, LightSpan)
+    return made.span
 
 
 def attributes(made: Exchange) -> dict[str, Any]:
-    assert isinstance(made.span, ReadableSpan)
-    return dict(made.span.attributes or {})
+    return span_of(made).attributes
 
 
 def test_an_exchange_says_its_bytes_and_what_the_replica_did_not_need(clock: Clock) -> None:
@@ -56,16 +62,19 @@ def test_an_exchange_says_its_bytes_and_what_the_replica_did_not_need(clock: Clo
     made.sent(REQUEST)
     made.answered(RESPONSE)
     assert attributes(made) == {
-        telemetry.ROUND: 4,
-        telemetry.PREFIX_LEN: 3,
-        telemetry.BYTES_SENT: len(REQUEST.SerializeToString()),
-        telemetry.BYTES_RECEIVED: len(RESPONSE.SerializeToString()),
-        telemetry.CACHE_MISS: False,
-        telemetry.QUEUE_US: 1000,
-        telemetry.FORWARD_US: 5000,
-        telemetry.PASSES: 1,
-        telemetry.BATCH_ROWS: 9,
-        telemetry.NETWORK_US: pytest.approx(2500, abs=1),
+        semconv.ROUND: 4,
+        semconv.PREFIX_LEN: 3,
+        semconv.SERVER_ADDRESS: "host:1",
+        semconv.RPC_SYSTEM: "grpc",
+        semconv.RPC_METHOD: "Verify",
+        semconv.BYTES_SENT: len(REQUEST.SerializeToString()),
+        semconv.BYTES_RECEIVED: len(RESPONSE.SerializeToString()),
+        semconv.CACHE_MISS: False,
+        semconv.QUEUE_US: 1000,
+        semconv.FORWARD_US: 5000,
+        semconv.PASSES: 1,
+        semconv.BATCH_ROWS: 9,
+        semconv.NETWORK_US: pytest.approx(2500, abs=1),
     }
 
 
@@ -73,15 +82,12 @@ def test_a_round_of_a_run_sends_nothing_and_links_to_the_round_that_did(clock: C
     first, second = begun(4), begun(5)
     first.in_run_of(first)
     second.in_run_of(first)
-    second.sent(None)
     second.answered(RESPONSE, in_run=True)
     found = attributes(second)
-    assert (found[telemetry.RUN_FIRST], found[telemetry.BYTES_SENT]) == (4, 0)
-    assert telemetry.NETWORK_US not in found
-    assert isinstance(first.span, ReadableSpan)
-    assert isinstance(second.span, ReadableSpan)
-    assert [link.context for link in second.span.links] == [first.span.get_span_context()]
-    assert (attributes(first)[telemetry.RUN_FIRST], first.span.links) == (4, ())
+    assert (found[semconv.RUN_FIRST], found[semconv.BYTES_SENT]) == (4, 0)
+    assert semconv.NETWORK_US not in found
+    assert [link.context for link in span_of(second).links] == [first.span.get_span_context()]
+    assert (attributes(first)[semconv.RUN_FIRST], span_of(first).links) == (4, [])
 
 
 def test_an_answer_counts_when_it_comes_not_when_it_is_taken_up(clock: Clock) -> None:
@@ -91,10 +97,9 @@ def test_an_answer_counts_when_it_comes_not_when_it_is_taken_up(clock: Clock) ->
     clock.now += 50.0
     made.arrived(RESPONSE)
     made.over(taken_up=True)
-    assert isinstance(made.span, ReadableSpan)
-    assert [event.name for event in made.span.events] == [telemetry.ARRIVED]
-    assert attributes(made)[telemetry.NETWORK_US] == pytest.approx(1000, abs=1)
-    assert attributes(made)[telemetry.TAKEN_UP] is True
+    assert [event.name for event in span_of(made).events] == [semconv.EVENT_ARRIVED]
+    assert attributes(made)[semconv.NETWORK_US] == pytest.approx(1000, abs=1)
+    assert attributes(made)[semconv.TAKEN_UP] is True
 
 
 def test_what_comes_after_the_end_changes_nothing(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
@@ -109,20 +114,41 @@ def test_what_comes_after_the_end_changes_nothing(clock: Clock, caplog: pytest.L
     ]
     for call in late:
         call()
-    assert attributes(made)[telemetry.TAKEN_UP] is False
-    assert telemetry.BYTES_SENT not in attributes(made)
+    assert attributes(made)[semconv.TAKEN_UP] is False
+    assert attributes(made)[semconv.BYTES_SENT] == 0
+    assert semconv.BYTES_RECEIVED not in attributes(made)
     assert not caplog.records
 
 
-def test_an_untraced_exchange_looks_at_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its messages may be anything here: nothing is computed for nobody."""
-    monkeypatch.setattr(telemetry._tracer, "start_span", lambda *_, **__: INVALID_SPAN)
-    made = begun()
-    made.in_run_of(made)
-    made.sent(object())
-    made.answered(object())
-    made.arrived(object())
+def test_an_untraced_exchange_is_counted_all_the_same(clock: Clock) -> None:
+    meters = Meters()
+    made = begun(parent=INVALID_SPAN, meters=meters)
+    clock.now += 0.0085
+    made.sent(REQUEST)
+    made.answered(RESPONSE)
     made.over(taken_up=True)
+    assert meters.bytes.read() == {
+        ("target", "sent"): REQUEST.ByteSize(),
+        ("target", "received"): RESPONSE.ByteSize(),
+    }
+    assert (meters.exchange_s.count("target"), meters.network_s.count("target")) == (1, 1)
+
+
+@pytest.mark.parametrize(("moved", "reasons"), [(True, ["moved", "lost"]), (False, ["lost", "lost"])])
+def test_a_cache_miss_is_an_event_with_its_reason_and_counted(clock: Clock, moved: bool, reasons: list[str]) -> None:
+    """Only the first answer of a replica that the session has moved to is missed for that."""
+    meters = Meters()
+    way = Way("target", "host:1", "Verify", meters, moved)
+    missed = target_pb2.VerifyResponse(cache_miss=common_pb2.CacheMiss())
+    told = []
+    for number in (4, 5):
+        made = Exchange(way, "exchange", number, CLAIM, Kept().begin())
+        made.answered(missed)
+        (event,) = span_of(made).events
+        assert event.attributes is not None
+        told.append((event.name, event.attributes[semconv.REASON]))
+    assert told == [(semconv.EVENT_CACHE_MISS, reason) for reason in reasons]
+    assert meters.misses.total() == 2
 
 
 @pytest.mark.parametrize(("took_s", "network_us"), [(0.010, 4000), (0.006, 10), (0.001, 10)])

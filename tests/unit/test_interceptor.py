@@ -8,7 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
+from outrider import interceptor
 from outrider.errors import InvalidArgument
+from outrider.instruments import Histogram
 from outrider.interceptor import ErrorInterceptor
 from outrider.v1.orchestrator_pb2 import GetInfoRequest
 
@@ -31,6 +33,12 @@ class Context:
     async def abort_with_status(self, status: Any) -> None:
         self.status = status
         raise Aborted
+
+    def code(self) -> Any:
+        return self.status.code if self.status is not None else None
+
+    def cancelled(self) -> bool:
+        return False
 
 
 class Details:
@@ -91,3 +99,12 @@ def test_what_grpc_raises_passes_through_unlogged(streams: bool, caplog: pytest.
     with pytest.raises(Stopped):
         asyncio.run(call(Stopped("Server already stopped."), streams, context))
     assert context.status is None and not caplog.records
+
+
+async def test_each_call_is_counted_with_its_method_and_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Histogram(interceptor.calls.metric)
+    monkeypatch.setattr(interceptor, "calls", calls)
+    for streams in (False, True):
+        with pytest.raises(Aborted):
+            await call(InvalidArgument("field", "is wrong"), streams, Context())
+    assert calls.count("outrider.v1.Service/Call", "INVALID_ARGUMENT") == calls.count() == 2

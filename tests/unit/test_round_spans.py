@@ -4,33 +4,29 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import INVALID_SPAN, Span
 
-from outrider import telemetry
+from outrider import semconv
 from outrider.errors import Unavailable
 from outrider.inference.job import Outcome
 from outrider.round_timings import RoundTimings
 from target_service.round_spans import RoundSpans
+from tests.unit.recorded import Kept
 
 
 class Ended:
     """Spans that have ended, and how to begin one of round ``index``."""
 
     def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        provider = TracerProvider(shutdown_on_exit=False)
-        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self._tracer = provider.get_tracer("test")
+        self._kept = Kept()
 
     def begin(self, index: int) -> Span:
-        return self._tracer.start_span(str(index))
+        return self._kept.begin(str(index))
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        return list(self._exporter.get_finished_spans())
+        return self._kept.spans
 
 
 @pytest.fixture
@@ -58,7 +54,7 @@ def test_rounds_end_in_order_each_with_its_own_outcome(ended: Ended) -> None:
             spans.answered(outcome(length))
     assert [span.name for span in ended.spans] == ["0", "1", "2"]
     assert [span.get_span_context() for span in ended.spans] == contexts
-    assert [(span.attributes or {})[telemetry.CACHED_LEN] for span in ended.spans] == [0, 1, 2]
+    assert [(span.attributes or {})[semconv.CACHED_LEN] for span in ended.spans] == [0, 1, 2]
 
 
 def test_what_nobody_waits_for_any_more_ends_with_the_message(ended: Ended) -> None:
@@ -80,7 +76,7 @@ def test_an_error_is_on_the_round_that_it_ended_and_on_no_other(ended: Ended) ->
         traced(spans)()
         spans.answered(outcome(0))
         raise Unavailable("stopping")
-    assert [(span.attributes or {}).get(telemetry.ERROR_TYPE) for span in ended.spans] == [None, "Unavailable"]
+    assert [(span.attributes or {}).get(semconv.ERROR_TYPE) for span in ended.spans] == [None, "Unavailable"]
 
 
 def test_nothing_is_done_when_nobody_records() -> None:

@@ -1,57 +1,37 @@
-"""Trace context crosses a stream, tracing is off by default, and spans end as they should."""
+"""Trace context crosses a stream, tracing and metrics are off by default, and what is asked for wrongly is refused."""
 
-import asyncio
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import INVALID_SPAN, Span, StatusCode
+from opentelemetry.trace import INVALID_SPAN, SpanContext, TraceFlags
 
-from outrider import telemetry
+from outrider import semconv, telemetry
 from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss
+from tests.unit.recorded import Kept
 
-
-def recorded() -> tuple[trace.Tracer, InMemorySpanExporter]:
-    """A tracer of its own; the process-wide provider stays as it is."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return provider.get_tracer("test"), exporter
-
-
-def new_span() -> Span:
-    return recorded()[0].start_span("parent")
-
-
-def only(exporter: InMemorySpanExporter) -> ReadableSpan:
-    (span,) = exporter.get_finished_spans()
-    return span
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 
 
 def test_a_span_crosses_the_wire_as_its_traceparent() -> None:
-    span = new_span()
-    context = trace.get_current_span(telemetry.extract(telemetry.inject(span))).get_span_context()
-    assert context.trace_id == span.get_span_context().trace_id
-    assert context.span_id == span.get_span_context().span_id
-    assert context.is_remote
+    span = Kept().begin()
+    context = telemetry.extract(telemetry.inject(span))
+    assert context is not None
+    assert (context.trace_id, context.span_id, context.is_remote) == (span.context.trace_id, span.context.span_id, True)
 
 
 def test_a_traceparent_is_of_the_w3c_form() -> None:
-    version, trace_id, span_id, flags = telemetry.inject(new_span()).split("-")
+    version, trace_id, span_id, flags = telemetry.inject(Kept().begin()).split("-")
     assert (version, len(trace_id), len(span_id)) == ("00", 32, 16)
     assert int(flags, 16) & 1, "the sampled flag"
 
 
 def test_untraced_and_unsampled_rounds_send_nothing() -> None:
-    unsampled = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False).get_tracer("test").start_span("x")
-    assert [telemetry.inject(INVALID_SPAN), telemetry.inject(unsampled)] == ["", ""]
+    assert [telemetry.inject(INVALID_SPAN), telemetry.inject(Kept(sampled=False).begin())] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -66,37 +46,85 @@ def test_untraced_and_unsampled_rounds_send_nothing() -> None:
     ],
 )
 def test_a_malformed_traceparent_is_no_context_and_no_error(text: str) -> None:
-    assert not trace.get_current_span(telemetry.extract(text)).get_span_context().is_valid
+    assert telemetry.extract(text) is None
 
 
 def test_the_context_of_a_call_is_found_in_its_metadata() -> None:
-    span = new_span()
-    metadata = [("user-agent", "x"), ("traceparent", telemetry.inject(span)), ("bin-bin", b"\x00")]
-    context = trace.get_current_span(telemetry.from_metadata(metadata)).get_span_context()
-    assert context.span_id == span.get_span_context().span_id
+    span = Kept().begin()
+    context = telemetry.from_metadata(
+        [("user-agent", "x"), ("traceparent", telemetry.inject(span)), ("bin-bin", b"\0")]
+    )
+    assert context is not None
+    assert context.span_id == span.context.span_id
 
 
 @pytest.mark.parametrize("metadata", [[], [("traceparent", b"junk")], [("other", "x")]])
 def test_metadata_without_context_is_no_error(metadata: list[tuple[str, object]]) -> None:
-    assert not trace.get_current_span(telemetry.from_metadata(metadata)).get_span_context().is_valid
+    assert telemetry.from_metadata(metadata) is None
 
 
 @pytest.mark.parametrize("environment", [{}, {"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_SERVICE_NAME": "x"}])
 def test_tracing_is_off_unless_asked_for(environment: dict[str, str]) -> None:
     assert telemetry._exporter(environment) is None
-    before = trace.get_tracer_provider()
     telemetry.start("test", environment)
-    assert trace.get_tracer_provider() is before
+    assert not telemetry.tracing().on
+    assert telemetry.serving(PARENT + "1", "x", {}) is INVALID_SPAN
 
 
-def test_a_process_that_starts_no_tracing_records_nothing() -> None:
-    """In a process of its own: other tests install a provider, and a process can have only one."""
-    code = (
-        "from outrider import telemetry; telemetry.start('test', {});"
-        "print(telemetry.tracer().start_span('x').is_recording())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+@pytest.mark.parametrize(("flag", "recorded"), [("1", True), ("0", False)])
+def test_a_replica_traces_what_its_caller_traces(monkeypatch: pytest.MonkeyPatch, flag: str, recorded: bool) -> None:
+    """And nothing that came without a span: it would be a root of its own."""
+    monkeypatch.setattr(telemetry, "_tracing", telemetry._OFF)
+    telemetry.install(SimpleSpanProcessor(InMemorySpanExporter()))
+    assert telemetry.serving(PARENT + flag, "x", {}).is_recording() is recorded
+    assert telemetry.serving("", "x", {}) is INVALID_SPAN
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "sampled"),
+    [
+        ("parentbased_always_on", "", [True, True, False]),
+        ("always_off", "", [False, False, False]),
+        ("always_on", "", [True, True, True]),
+        ("parentbased_traceidratio", "0", [False, True, False]),
+        ("traceidratio", "1", [True, True, True]),
+    ],
+)
+def test_the_standard_samplers_say_which_requests_are_traced(name: str, argument: str, sampled: list[bool]) -> None:
+    """Of a request without a parent, with one that is sampled, and with one that is not."""
+    environment = {"OTEL_TRACES_SAMPLER": name} | ({"OTEL_TRACES_SAMPLER_ARG": argument} if argument else {})
+    processor = SimpleSpanProcessor(InMemorySpanExporter())
+    tracing = telemetry.Tracing(processor, telemetry._OFF.resource, telemetry._sampler(environment))
+    parents = [SpanContext(5, 6, True, TraceFlags(flags)) for flags in (1, 0)]
+    assert [tracing.samples(parent, 5, "generate") for parent in (None, *parents)] == sampled
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
+        ("OTEL_TRACES_SAMPLER", "sometimes"),
+        ("OTEL_METRICS_EXPORTER", "carrier pigeon"),
+        ("OTEL_METRICS_EXPORTER", "none,carrier pigeon"),
+    ],
+)
+def test_what_is_unknown_is_refused_with_its_value(variable: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"{variable}='{value.split(',')[-1]}': must be"):
+        telemetry.start("test", {variable: value})
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "many"},
+        {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"},
+        {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "many"},
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(environment: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=list(environment)[-1]):
+        telemetry.start("test", environment)
 
 
 def test_none_wins_over_an_endpoint() -> None:
@@ -108,49 +136,16 @@ def test_the_console_exporter_can_be_asked_for() -> None:
     assert isinstance(telemetry._exporter({"OTEL_TRACES_EXPORTER": "console"}), ConsoleSpanExporter)
 
 
-def test_an_unknown_exporter_is_refused_with_its_value() -> None:
-    with pytest.raises(ValueError, match="OTEL_TRACES_EXPORTER='zipkin': must be"):
-        telemetry._exporter({"OTEL_TRACES_EXPORTER": "zipkin"})
-
-
-def test_an_error_is_recorded_and_the_span_ended() -> None:
-    tracer, exporter = recorded()
-    with pytest.raises(ValueError, match="broken"), telemetry.ending(tracer.start_span("x")):
-        raise ValueError("broken")
-    span = only(exporter)
-    assert span.attributes == {telemetry.ERROR_TYPE: "ValueError"}
-    assert span.status.status_code is StatusCode.ERROR
-
-
-@pytest.mark.parametrize("ending", [None, asyncio.CancelledError, GeneratorExit])
-def test_success_and_cancellation_are_normal_ends(ending: type[BaseException] | None) -> None:
-    tracer, exporter = recorded()
-    try:
-        with telemetry.ending(tracer.start_span("x")):
-            if ending:
-                raise ending
-    except (asyncio.CancelledError, GeneratorExit):
-        pass
-    assert only(exporter).status.status_code is StatusCode.UNSET
-
-
-def test_links_are_to_span_contexts_only_and_bounded() -> None:
-    context = new_span().get_span_context()
-    made = telemetry.links((context, None, "x", *[context] * 500))
-    assert 1 < len(made) <= 128
-    assert all(link.context == context for link in made)
-
-
 @pytest.mark.parametrize(("result", "missed"), [(CacheMiss(3), True), ((1, 2), False)])
 def test_a_served_round_is_described(result: object, missed: bool) -> None:
     outcome = SimpleNamespace(result=result, cached_len=7, timings=RoundTimings(10, 20, 2, 5))
     assert telemetry.outcome_attributes(outcome) == {
-        telemetry.CACHE_MISS: missed,
-        telemetry.CACHED_LEN: 7,
-        telemetry.QUEUE_US: 10,
-        telemetry.FORWARD_US: 20,
-        telemetry.PASSES: 2,
-        telemetry.BATCH_ROWS: 5,
+        semconv.CACHE_MISS: missed,
+        semconv.CACHED_LEN: 7,
+        semconv.QUEUE_US: 10,
+        semconv.FORWARD_US: 20,
+        semconv.PASSES: 2,
+        semconv.BATCH_ROWS: 5,
     }
 
 
@@ -158,19 +153,22 @@ def test_flushing_without_tracing_is_nothing() -> None:
     telemetry.flush()
 
 
-def test_counters_leave_when_asked_for_and_an_unknown_exporter_is_refused() -> None:
+def test_counters_and_histograms_leave_when_asked_for() -> None:
     program = (
-        "from outrider import telemetry\n"
+        "from outrider import semconv, telemetry\n"
+        "from outrider.instruments import Reading, Histogram\n"
         "telemetry.start('target', {'OTEL_METRICS_EXPORTER': 'console'})\n"
-        "telemetry.count(telemetry.PREFIX_CACHE_HITS, '{token}', 'Found', lambda: 41)\n"
+        "waits = Histogram(semconv.M_QUEUE)\n"
+        "telemetry.export([Reading(semconv.M_FOUND, lambda: {(): 41}), waits])\n"
+        "waits.record(0.3)\n"
         "telemetry.flush()\n"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert '"outrider.prefix_cache.hits"' in printed
+    assert f'"{semconv.M_FOUND.name}"' in printed
     assert '"value": 41' in printed
-    with pytest.raises(ValueError, match="OTEL_METRICS_EXPORTER='carrier pigeon'"):
-        telemetry.start("target", {"OTEL_METRICS_EXPORTER": "carrier pigeon"})
+    assert f'"{semconv.M_QUEUE.name}"' in printed
+    assert '"sum": 0.3' in printed
 
 
-def test_counters_without_an_exporter_cost_nothing_and_are_no_error() -> None:
-    telemetry.count(telemetry.PREFIX_CACHE_HITS, "{token}", "Found", lambda: 1)
+def test_instruments_without_an_exporter_cost_nothing_and_are_no_error() -> None:
+    telemetry.export([])

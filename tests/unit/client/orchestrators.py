@@ -157,6 +157,12 @@ class Orchestrator(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             raise fault.error
         await context.abort(grpc.StatusCode.UNKNOWN, "Stream removed")
 
+    async def ListRequests(self, request: pb.ListRequestsRequest, context: Any) -> pb.ListRequestsResponse:
+        return pb.ListRequestsResponse()
+
+    async def GetTrace(self, request: pb.GetTraceRequest, context: Any) -> pb.GetTraceResponse:
+        return pb.GetTraceResponse()
+
     async def GetInfo(self, request: pb.GetInfoRequest, context: Any) -> pb.GetInfoResponse:
         self.looks += 1
         if any(fault.hang for fault in self.faults):

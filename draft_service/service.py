@@ -15,7 +15,6 @@ from outrider.inference.job import Outcome
 from outrider.inference.program import Program
 from outrider.inference.replica import Replica
 from outrider.inference.rounds import Opening, in_order, read_claim, read_release
-from outrider.spans import ending
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc
 from outrider.wire import check_tokens, facts_to_pb, miss_to_pb, timings_to_pb
@@ -106,7 +105,7 @@ class DraftService(draft_pb2_grpc.DraftServiceServicer):
             semconv.ROUND: request.round,
             semconv.PREFIX_LEN: request.prefix_len,
         }
-        with ending(telemetry.serving(request.traceparent, name, attributes)) as span:
+        with telemetry.serving(request.traceparent, name, attributes) as span:
             yield span
 
     async def _run(

@@ -13,11 +13,12 @@ from orchestrator.exchange import Exchange, Way
 from orchestrator.peer_answers import check_ids, check_incarnation, check_length, read_miss
 from orchestrator.peers import Outcome, Prepared, Proposal
 from orchestrator.round_stream import RoundStream, StreamOptions
-from outrider import semconv, spans, telemetry
+from outrider import semconv, telemetry
 from outrider.errors import ProtocolViolation
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import draft_pb2, draft_pb2_grpc
-from outrider.wire import ReplicaFacts, timings_from_pb
+from outrider.wire import ReplicaFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class DraftStream:
             return found is not None
 
         exchange = Exchange(self._way, semconv.SPAN_PROPOSE_CLIENT, number, claim, parent)
-        with spans.ending(exchange.span):
+        with exchange.span:
             request = self._request(number, claim, count, exchange.span)
             response = await self._stream.ask(request, will_do)
             exchange.sent(request)
@@ -62,7 +63,7 @@ class DraftStream:
             if prepared:
                 return prepared[0]
             exchange.answered(response)
-            return self._read(response, claim, count)
+            return self._read(response, claim, count, exchange.timings)
 
     def _prepared_for(
         self, outcome: Outcome | None, response: draft_pb2.ProposeResponse, count: int
@@ -116,8 +117,8 @@ class DraftStream:
         if ahead is None:
             return None
         ahead.exchange.arrived(response)
-        with spans.ending(ahead.exchange.span):
-            ahead.exchange.taken_up()
+        with ahead.exchange.span:
+            ahead.exchange.span.set_attribute(semconv.TAKEN_UP, True)
             return self._read_prepared(response, ahead)
 
     def _read_prepared(self, response: draft_pb2.ProposeResponse, ahead: _Ahead) -> Prepared | CacheMiss:
@@ -147,7 +148,9 @@ class DraftStream:
             traceparent=telemetry.inject(span),
         )
 
-    def _read(self, response: draft_pb2.ProposeResponse, claim: Claim, count: int) -> Proposal | CacheMiss:
+    def _read(
+        self, response: draft_pb2.ProposeResponse, claim: Claim, count: int, timings: RoundTimings
+    ) -> Proposal | CacheMiss:
         check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
             return read_miss(response, claim)
@@ -159,7 +162,7 @@ class DraftStream:
         return Proposal(
             check_ids("draft_tokens", block.tokens, self._facts.vocab_size),
             check_length("cached_len", block.cached_len, 0, most),
-            timings_from_pb(response.timings),
+            timings,
         )
 
     def abandon(self, reason: str) -> None:

@@ -67,7 +67,7 @@ class Seen:
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         """Until it is let in."""
-        with spans.ending(spans.child(self.span, semconv.SPAN_QUEUE)):
+        with spans.child(self.span, semconv.SPAN_QUEUE):
             try:
                 yield
             finally:
@@ -77,7 +77,7 @@ class Seen:
     @contextlib.contextmanager
     def prompting(self) -> Iterator[None]:
         """While its prompt is made."""
-        with spans.ending(spans.child(self.span, semconv.SPAN_PROMPT)):
+        with spans.child(self.span, semconv.SPAN_PROMPT):
             yield
 
     def told(self, tokens: int) -> None:

@@ -67,7 +67,7 @@ class Recorder:
         trace_id = parent.trace_id if parent is not None else spans.new_trace_id()
         trace = RequestTrace(self, tracing.samples(parent, trace_id, semconv.SPAN_GENERATE), trace_id)
         if self._keeping.requests or tracing.on:
-            trace.root = LightSpan(trace, semconv.SPAN_GENERATE, trace_id, parent, SpanKind.SERVER)
+            trace.root = LightSpan(trace, semconv.SPAN_GENERATE, parent or trace_id, SpanKind.SERVER)
             self._traces[id(trace)] = trace
         return trace
 

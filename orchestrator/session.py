@@ -74,7 +74,7 @@ class Generation:
         async with contextlib.aclosing(self.drafting):
             while self.answer.finished is None:
                 span = spans.child(self.span, semconv.SPAN_ROUND)
-                with spans.ending(span):
+                with span:
                     done = await self._round(span)
                 yield done
 
@@ -108,8 +108,7 @@ class Generation:
         self._next += 1
         self.totals.add(done)
         self.totals.draft_faults = self.drafting.faults
-        spans.later(span, round_attributes, done, self._plan, self.limits.trace_tokens)
-        spans.about(span, done)
+        spans.describe(span, round_attributes, done, self._plan, self.limits.trace_tokens)
         return done
 
     def _goes_on(self) -> bool:
@@ -147,13 +146,13 @@ class Generation:
     async def _verify(self, number: int, block: tuple[int, ...], span: Span) -> Verdict:
         run = 0 if block else max(0, min(self._plan.run, self.answer.remaining - 1))
         first = self.totals.rounds == 0
-        with spans.ending(spans.child(self.span, semconv.SPAN_PREFILL) if first else INVALID_SPAN) as prefill:
+        with spans.child(self.span, semconv.SPAN_PREFILL) if first else INVALID_SPAN as prefill:
             verdict = await resending(
                 self.target_view, self.log, lambda claim: self.target.verify(number, claim, block, run, span)
             )
             if first:  # the view now holds what the first claim that was taken began with
                 self.totals.cached_prompt_tokens = self.target_view.claim(self.log).prefix_len + verdict.shared
-                spans.later(prefill, self._prefill_attributes, len(self.log), verdict)
+                prefill.set_attributes(self._prefill_attributes(len(self.log), verdict))
         self._others = verdict.rounds
         return verdict
 

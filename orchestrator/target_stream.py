@@ -11,11 +11,12 @@ from orchestrator.exchange import Exchange, Way
 from orchestrator.peer_answers import check_ids, check_incarnation, check_length, read_miss
 from orchestrator.peers import Verdict
 from orchestrator.round_stream import RoundStream, StreamOptions
-from outrider import semconv, spans, telemetry
+from outrider import semconv, telemetry
 from outrider.errors import ProtocolViolation
+from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim
 from outrider.v1 import target_pb2, target_pb2_grpc
-from outrider.wire import ReplicaFacts, timings_from_pb
+from outrider.wire import ReplicaFacts
 
 
 class TargetStream:
@@ -39,9 +40,9 @@ class TargetStream:
         if self.coming and number != self._follows:
             self._stream.pass_over(range(self._follows, self._follows + self.coming))
             self.coming = 0
-        with spans.ending(exchange.span):
+        with exchange.span:
             response = await (self._follow(exchange) if self.coming else self._ask(exchange, claim, block, run))
-            return self._read(response, claim, block)
+            return self._read(response, claim, block, exchange.timings)
 
     async def _ask(
         self, exchange: Exchange, claim: Claim, block: tuple[int, ...], run: int
@@ -76,7 +77,9 @@ class TargetStream:
             traceparent=telemetry.inject(span),
         )
 
-    def _read(self, response: target_pb2.VerifyResponse, claim: Claim, block: tuple[int, ...]) -> Verdict | CacheMiss:
+    def _read(
+        self, response: target_pb2.VerifyResponse, claim: Claim, block: tuple[int, ...], timings: RoundTimings
+    ) -> Verdict | CacheMiss:
         check_incarnation(response, self._facts)
         if response.WhichOneof("outcome") == "cache_miss":
             self.coming = 0
@@ -92,8 +95,8 @@ class TargetStream:
             next_token=check_ids("next_token", [verdict.next_token], self._facts.vocab_size)[0],
             logprobs=tuple(verdict.token_logprobs),
             cached_len=check_length("cached_len", verdict.cached_len, 0, claim.end + len(block)),
-            shared=check_length("shared_tokens", response.timings.shared_tokens, 0, len(claim.tokens) - 1),
-            timings=timings_from_pb(response.timings),
+            shared=check_length("shared_tokens", timings.shared_tokens, 0, len(claim.tokens) - 1),
+            timings=timings,
             rounds=response.load.pending_rounds,
         )
 

@@ -83,8 +83,10 @@ class Histogram:
             series = self.series[labels] = Series([0] * (len(self.metric.bounds) + 1))
         series.counts[bisect_left(self.metric.bounds, value)] += 1
         series.total += value
-        series.least = min(series.least, value)
-        series.most = max(series.most, value)
+        if value < series.least:
+            series.least = value
+        if value > series.most:
+            series.most = value
 
     def count(self, *labels: str | int) -> int:
         """Values of one series, or of all."""

@@ -2,14 +2,13 @@
 
 A span of the SDK takes 20 to 35 us here, one that nobody samples 5, and a round has three; these take 2 to 5. They are
 OpenTelemetry spans (``opentelemetry.trace.Span``) and leave through its processors and exporters. What describes one
-may be left until somebody wants it (``later``), so a request whose spans are thrown away pays for the values only. It
-knows names, times and attributes, not what a round is; who keeps a request's spans is told by its ``Sink``.
+may be left until somebody wants it (``describe``), so a request whose spans are thrown away pays for the values only.
+It knows names, times and attributes, not what a round is; who keeps a request's spans is told by its ``Sink``.
 """
 
-import contextlib
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from opentelemetry.sdk.resources import Resource
@@ -21,6 +20,7 @@ from outrider import semconv
 
 SCOPE = InstrumentationScope("outrider")
 _SAMPLED, _NOT = TraceFlags(TraceFlags.SAMPLED), TraceFlags(TraceFlags.DEFAULT)
+_UNSET = Status()
 _MAX_LINKS = 128
 _random = random.Random()
 Attributes = Mapping[str, Any]
@@ -38,52 +38,74 @@ class Sink(Protocol):
 
 
 class LightSpan(Span):
-    """A span until it is thrown away, or made into the SDK's. Not for two threads at once."""
+    """A span until it is thrown away, or made into the SDK's. Not for two threads at once. Ids and lists are made when
+    somebody needs them. As a context manager it ends with its block: an error is recorded, a cancellation is a normal
+    end."""
 
-    __slots__ = ("_attributes", "_later", "_sink", "about", "context", "end_ns", "events", "kind", "links", "name",
-                 "parent", "start_ns", "status")  # fmt: skip
+    __slots__ = ("_about", "_attributes", "_context", "_describe", "_links", "_parent", "_sink", "_values", "end_ns",
+                 "events", "kind", "name", "start_ns", "status")  # fmt: skip
 
     def __init__(
         self,
         sink: Sink,
         name: str,
-        trace_id: int,
-        parent: SpanContext | None,
+        parent: "LightSpan | SpanContext | int",
         kind: SpanKind = SpanKind.INTERNAL,
         attributes: Attributes | None = None,
-        start_ns: int | None = None,
+        start_ns: int = 0,
     ) -> None:
+        """``parent``: a span of this process or of a peer's, or the trace id of a span that has none."""
         self._sink = sink
         self.name = name
-        self.about: Any = None
+        self._parent = parent
         self.kind = kind
-        self.parent = parent
-        flags = _SAMPLED if sink.sampled else _NOT
-        self.context = SpanContext(trace_id, _random.getrandbits(64) or 1, False, flags)
-        self._attributes: dict[str, Any] = dict(attributes) if attributes else {}
-        self._later: list[tuple[Callable[..., Attributes], tuple[Any, ...]]] = []
-        self.events: list[Event] = []
-        self.links: list[Link] = []
-        self.status = Status()
-        self.start_ns = start_ns or time.time_ns()
+        self._attributes = attributes
+        self._context: SpanContext | None = None
+        self._describe: Callable[..., Attributes] | None = None
+        self._about: Any = None
+        self.events: Sequence[Event] = ()
+        self._links: Sequence[SpanContext | LightSpan] = ()
+        self.status = _UNSET
         self.end_ns = 0
+        self.start_ns = start_ns or time.time_ns()
 
     def child(self, name: str, kind: SpanKind, attributes: Attributes | None = None) -> "LightSpan":
         """A span below this one, with the same sink."""
-        return LightSpan(self._sink, name, self.context.trace_id, self.context, kind, attributes)
+        return LightSpan(self._sink, name, self, kind, attributes)
+
+    @property
+    def parent(self) -> SpanContext | None:
+        """The span that it is below."""
+        if isinstance(self._parent, int):
+            return None
+        return self._parent.context if isinstance(self._parent, LightSpan) else self._parent
+
+    @property
+    def context(self) -> SpanContext:
+        """Its ids."""
+        if self._context is None:
+            parent = self.parent
+            trace_id = parent.trace_id if parent is not None else self._parent
+            assert isinstance(trace_id, int)
+            flags = _SAMPLED if self._sink.sampled else _NOT
+            self._context = SpanContext(trace_id, _random.getrandbits(64) or 1, False, flags)
+        return self._context
 
     @property
     def attributes(self) -> dict[str, Any]:
         """All of them, those that were left for later worked out."""
-        for describe, values in self._later:
-            self._attributes.update(describe(*values))
-        self._later.clear()
-        return self._attributes
+        deferred = self._describe(self._about, *self._values) if self._describe is not None else {}
+        return {**(self._attributes or {}), **deferred}
 
-    def later(self, describe: Callable[..., Attributes], *values: Any) -> None:
-        """Attributes that are worked out when the span is kept."""
+    @property
+    def about(self) -> Any:
+        """What ``describe`` was told that it is about. It is not exported."""
+        return self._about
+
+    def describe(self, describe: Callable[..., Attributes], about: Any, *values: Any) -> None:
+        """Attributes that are worked out when the span is kept, from values that do not change any more by then."""
         if not self.end_ns:
-            self._later.append((describe, values))
+            self._describe, self._about, self._values = describe, about, values
 
     def get_span_context(self) -> SpanContext:
         """Its ids."""
@@ -95,23 +117,31 @@ class LightSpan(Span):
 
     def set_attribute(self, key: str, value: Any) -> None:
         """Set one attribute, until the end."""
-        if not self.end_ns:
-            self._attributes[key] = value
+        self.set_attributes({key: value})
 
     def set_attributes(self, attributes: Attributes) -> None:
         """Set some attributes, until the end."""
         if not self.end_ns:
-            self._attributes.update(attributes)
+            self._attributes = {**(self._attributes or {}), **attributes}
 
     def add_event(self, name: str, attributes: Attributes | None = None, timestamp: int | None = None) -> None:
         """Something that happened within it."""
         if not self.end_ns:
-            self.events.append(Event(name, attributes, timestamp))
+            self.events = [*self.events, Event(name, attributes, timestamp)]
 
     def add_link(self, context: SpanContext, attributes: Attributes | None = None) -> None:
         """Another span that has to do with it; OpenTelemetry's limit holds."""
-        if not self.end_ns and len(self.links) < _MAX_LINKS:
-            self.links.append(Link(context, attributes))
+        self.link(context)
+
+    def link(self, other: "SpanContext | LightSpan") -> None:
+        """As ``add_link``; the ids of a span of this process are looked at when they are needed."""
+        if not self.end_ns and len(self._links) < _MAX_LINKS:
+            self._links = (*self._links, other)
+
+    @property
+    def links(self) -> list[Link]:
+        """Other spans that have to do with it."""
+        return [Link(other.context if isinstance(other, LightSpan) else other) for other in self._links]
 
     def update_name(self, name: str) -> None:
         """Rename it."""
@@ -134,6 +164,12 @@ class LightSpan(Span):
             self.end_ns = end_time or time.time_ns()
             self._sink.ended(self)
 
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            self.set_attribute(semconv.ERROR_TYPE, type(error).__name__)
+            self.set_status(StatusCode.ERROR, str(error))
+        self.end()
+
     def readable(self, resource: Resource, more: Attributes | None = None) -> ReadableSpan:
         """The SDK's form, marked as sampled: it is kept. ``more``: attributes that only this copy has."""
         context = SpanContext(self.context.trace_id, self.context.span_id, False, _SAMPLED)
@@ -154,31 +190,12 @@ def child(parent: Span, name: str, kind: SpanKind = SpanKind.INTERNAL, attribute
     return parent.child(name, kind, attributes) if isinstance(parent, LightSpan) else INVALID_SPAN
 
 
-def later(span: Span, describe: Callable[..., Attributes], *values: Any) -> None:
-    """Attributes of a span that are worked out when it is kept."""
+def describe(span: Span, describe: Callable[..., Attributes], about: Any, *values: Any) -> None:
+    """As ``LightSpan.describe``; nothing for a span that nobody records."""
     if isinstance(span, LightSpan):
-        span.later(describe, *values)
-
-
-def about(span: Span, subject: Any) -> None:
-    """What a span is about, for whoever has it in this process. It is not exported."""
-    if isinstance(span, LightSpan):
-        span.about = subject
+        span.describe(describe, about, *values)
 
 
 def links(contexts: Iterable[Any]) -> Sequence[SpanContext]:
     """Of the traces that a forward pass served, those that there are; OpenTelemetry's limit holds."""
     return [context for context in contexts if isinstance(context, SpanContext)][:_MAX_LINKS]
-
-
-@contextlib.contextmanager
-def ending(span: Span) -> Iterator[Span]:
-    """End a span when the block ends; an error is recorded on it, a cancellation is a normal end."""
-    try:
-        yield span
-    except Exception as error:
-        span.set_attribute(semconv.ERROR_TYPE, type(error).__name__)
-        span.set_status(StatusCode.ERROR, str(error))
-        raise
-    finally:
-        span.end()

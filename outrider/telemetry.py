@@ -77,6 +77,12 @@ class Tracing:
         if self._processor is not None:
             self._processor.force_flush(_FLUSH_MS)
 
+    def close(self) -> None:
+        """Send what is left, and nothing from then on."""
+        if self._processor is not None:
+            self._processor.shutdown()
+            self._processor = None
+
 
 _OFF = Tracing(None, Resource.get_empty(), sampling.ALWAYS_OFF)
 _tracing = _OFF
@@ -119,12 +125,12 @@ def serving(traceparent: str, name: str, attributes: Attributes) -> Span:
     parent = extract(traceparent) if _tracing.on else None
     if parent is None or not parent.trace_flags.sampled:
         return INVALID_SPAN
-    return LightSpan(_tracing, name, parent.trace_id, parent, SpanKind.SERVER, attributes)
+    return LightSpan(_tracing, name, parent, SpanKind.SERVER, attributes)
 
 
 def forward_pass(name: str, start_ns: int, end_ns: int, attributes: Attributes, served: tuple[Any, ...]) -> None:
     """A pass as a trace of its own, linked to the rounds that it served."""
-    span = LightSpan(_tracing, name, spans.new_trace_id(), None, attributes=attributes, start_ns=start_ns)
+    span = LightSpan(_tracing, name, spans.new_trace_id(), attributes=attributes, start_ns=start_ns)
     for context in spans.links(served):
         span.add_link(context)
     span.end(end_ns)

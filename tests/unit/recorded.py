@@ -21,4 +21,4 @@ class Kept:
         return [span.readable(Resource.get_empty()) for span in self.light]
 
     def begin(self, name: str = "root") -> LightSpan:
-        return LightSpan(self, name, new_trace_id(), None)
+        return LightSpan(self, name, new_trace_id())

@@ -15,7 +15,7 @@ def test_a_kept_span_has_all_that_was_said_of_it() -> None:
     root = kept.begin()
     span = root.child("child", SpanKind.CLIENT, {"a": 1})
     span.set_attribute("b", 2)
-    span.later(lambda value: {"c": value}, 3)
+    span.describe(lambda about, value: {"c": about + value}, 1, 2)
     span.add_event("event", {"why": "so"})
     span.add_link(root.context)
     span.end()
@@ -43,7 +43,7 @@ def test_nothing_is_said_after_the_end_and_an_end_is_told_once() -> None:
     span.end()
     span.set_attribute("late", 1)
     span.set_attributes({"later": 1})
-    span.later(lambda: {"latest": 1})
+    span.describe(lambda about: {"latest": 1}, None)
     span.add_event("late")
     span.set_status(StatusCode.ERROR)
     span.end()
@@ -53,13 +53,12 @@ def test_nothing_is_said_after_the_end_and_an_end_is_told_once() -> None:
 
 def test_below_a_span_that_nobody_records_there_is_nothing() -> None:
     assert spans.child(INVALID_SPAN, "x") is INVALID_SPAN
-    spans.later(INVALID_SPAN, lambda: {"never": 1})
-    spans.about(INVALID_SPAN, object())
+    spans.describe(INVALID_SPAN, lambda about: {"never": 1}, None)
 
 
 def test_an_error_is_recorded_and_the_span_ended() -> None:
     kept = Kept()
-    with pytest.raises(ValueError, match="broken"), spans.ending(kept.begin()):
+    with pytest.raises(ValueError, match="broken"), kept.begin():
         raise ValueError("broken")
     (span,) = kept.spans
     assert dict(span.attributes or {}) == {semconv.ERROR_TYPE: "ValueError"}
@@ -70,7 +69,7 @@ def test_an_error_is_recorded_and_the_span_ended() -> None:
 def test_success_and_cancellation_are_normal_ends(ending: type[BaseException] | None) -> None:
     kept = Kept()
     try:
-        with spans.ending(kept.begin()):
+        with kept.begin():
             if ending:
                 raise ending
     except (asyncio.CancelledError, GeneratorExit):

@@ -37,7 +37,7 @@ class Seen:
 
     trace: RequestTrace
     meters: Meters
-    arrived: float = field(default_factory=time.perf_counter)
+    arrived: float
     outcome: str = "cancelled"
     model: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Observer:
     @contextlib.contextmanager
     def request(self, parent: SpanContext | None) -> Iterator[Seen]:
         """Around the whole of one; ``parent`` is its caller's span."""
-        seen = Seen(self.recorder.begin(parent), self.meters)
+        seen = Seen(self.recorder.begin(parent), self.meters, time.perf_counter())
         try:
             yield seen
         except (GeneratorExit, asyncio.CancelledError):

@@ -20,7 +20,8 @@ import uvloop
 from bench.report import publish, table
 from bench.scripted import ECHO_METHOD, token_after
 from outrider.cli.models import chosen_pair
-from outrider.cli.stack import Service, free_port
+from outrider.cli.ports import free_port
+from outrider.cli.service import Service
 from outrider.tokens import TokenLog
 from outrider.v1 import common_pb2, orchestrator_pb2, orchestrator_pb2_grpc, target_pb2, target_pb2_grpc
 

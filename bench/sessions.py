@@ -23,7 +23,8 @@ from bench.report import publish, table
 from bench.turns import say
 from outrider.channel import CLIENT_OPTIONS
 from outrider.cli.models import chosen_pair
-from outrider.cli.stack import Service, StackOptions, running
+from outrider.cli.service import Service
+from outrider.cli.stack import StackOptions, running
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1.orchestrator_pb2_grpc import OrchestratorServiceStub
 

@@ -21,7 +21,8 @@ from bench.report import publish, table
 from bench.systems.outrider import AUTO, OFF, Speculation, client_of
 from outrider.cli.demo import PROMPTS
 from outrider.cli.models import chosen_pair
-from outrider.cli.stack import Service, StackOptions, running
+from outrider.cli.service import Service
+from outrider.cli.stack import StackOptions, running
 from outrider.cli.up import check_pair, wait_all
 from outrider.client import Ask, Client
 from outrider.inference.threads import available_threads

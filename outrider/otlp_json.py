@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 
@@ -44,7 +45,15 @@ class SpanRecord:
 
 def write(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
     """One object with all spans, as an OTLP request has them."""
-    data: dict[str, Any] = MessageToDict(encode_spans(spans))
+    return _with_hexadecimal_ids(MessageToDict(encode_spans(spans)))
+
+
+def line(request: Message) -> str:
+    """A request of a collector's as one line."""
+    return json.dumps(_with_hexadecimal_ids(MessageToDict(request))) + "\n"
+
+
+def _with_hexadecimal_ids(data: dict[str, Any]) -> dict[str, Any]:
     for _, span in _each(data):
         for part in (span, *span.get("links", [])):
             part.update({name: base64.b64decode(part[name]).hex() for name in _IDS if part.get(name)})

@@ -20,7 +20,7 @@ from bench.systems.site import Seat, Site, replica, serving, site
 from bench.traffic import CLASSES, COPYING, TrafficClass
 from bench.turns import measure, say
 from bench.windows import Window, windows
-from outrider.cli.stack import Service
+from outrider.cli.service import Service
 from outrider.tokenizer import Tokenizer
 
 SERIAL_ONLY = {"OUTRIDER_LOOK_AHEAD": "false"}

@@ -20,7 +20,7 @@ from bench.traffic import TrafficClass
 from bench.traffic_texts import SHORT
 from bench.turns import measure, say
 from bench.windows import windows
-from outrider.cli.stack import Service
+from outrider.cli.service import Service
 from outrider.throughput import Costs, even_acceptance, expected_tokens
 from outrider.tokenizer import Tokenizer
 

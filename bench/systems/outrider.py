@@ -10,7 +10,8 @@ from pathlib import Path
 
 from bench.processes import BenchError, resume
 from bench.systems.base import Request, Step, Timing, complete, timed
-from outrider.cli.stack import Service, StackError, StackOptions, running
+from outrider.cli.service import Service, StackError
+from outrider.cli.stack import StackOptions, running
 from outrider.cli.up import check_pair, wait_all
 from outrider.client import Ask, Client, Delta, Drafter
 from outrider.errors import OutriderError

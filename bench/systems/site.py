@@ -11,7 +11,9 @@ from pathlib import Path
 
 from bench.processes import BenchError, resume
 from bench.systems.outrider import Outrider, Speculation, client_of
-from outrider.cli.stack import Service, StackError, free_port, model_service, orchestrator_service, started
+from outrider.cli.ports import free_port
+from outrider.cli.service import Service, StackError
+from outrider.cli.stack import model_service, orchestrator_service, started
 from outrider.cli.up import check_pair, wait_all
 from outrider.client import Client
 

@@ -17,7 +17,7 @@ from typing import Any
 from bench.processes import BenchError, Child
 from bench.systems import sse
 from bench.systems.base import Request, Step, Timing, complete, timed
-from outrider.cli.stack import free_port
+from outrider.cli.ports import free_port
 
 _PEERS = Path(__file__).parents[2] / "build" / "peers"
 VENV = _PEERS / "vllm"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from outrider.cli.console import fail
-from outrider.cli.stack import StackError
+from outrider.cli.service import StackError
 from outrider.errors import OutriderError
 from outrider.home import models_folder
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from outrider.cli.answering import Answered, answer
 from outrider.cli.connecting import connect
 from outrider.cli.console import print_result, stdout
+from outrider.cli.observing import whereabouts
 from outrider.cli.render import LEGEND, RoundPrinter, Vocabulary
 from outrider.cli.stack import StackOptions, running
 from outrider.cli.up import check_pair, wait_all
@@ -92,11 +93,13 @@ def _result(pairs: list[Pair]) -> dict[str, object]:
 
 async def demo(target: str, draft: str | None, logs: Path) -> bool:
     """Run the demonstration; whether all tokens were identical. Raises StackError and OutriderError."""
-    async with running(StackOptions(target, draft, logs, port=0)) as stack:
+    async with running(StackOptions(target, draft, logs, port=0, page_port=0)) as stack:
         await wait_all(stack)
         address = stack[-1].address
         info = await check_pair(address, with_draft=draft is not None)
         stdout.print(f"target {info.target.info.model_id} in {info.target.info.numerics.dtype}, draft {draft}")
+        for line in (*whereabouts(stack), f"numbers while it runs: outrider top --address {address}"):
+            stdout.print(line, markup=False, soft_wrap=True)
         if stdout.color_system:
             stdout.print(f"each token by its fate: {LEGEND}")
         async with connect(address) as client:

@@ -10,7 +10,8 @@ from outrider.cli.command import DEFAULT_ADDRESS, Address, DraftModel, TargetMod
 from outrider.cli.console import fail
 from outrider.cli.demo import demo as run_demo
 from outrider.cli.models import chosen_pair
-from outrider.cli.stack import StackOptions, is_serving
+from outrider.cli.ports import is_serving
+from outrider.cli.stack import StackOptions
 from outrider.cli.synthetic import SyntheticOptions, with_draft
 from outrider.cli.up import up as run_up
 from outrider.errors import InvalidArgument
@@ -39,6 +40,12 @@ def up(
     targets: Annotated[int, typer.Option(min=1, max=16, help="Target processes.")] = 1,
     drafts: Annotated[int, typer.Option(min=1, max=16, help="Draft processes.")] = 1,
     orchestrators: Annotated[int, typer.Option(min=1, max=16, help="Orchestrator processes.")] = 1,
+    page: Annotated[
+        int, typer.Option(min=-1, max=65000, help="Port of the live page; 0 picks a free one, -1 serves none.")
+    ] = 50080,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Write all traces to a file, and serve the metrics of each service.")
+    ] = False,
     compiled: Annotated[
         Compile | None, typer.Option("--compile", help="Compiled passes; OUTRIDER_COMPILE or auto.")
     ] = None,
@@ -74,6 +81,8 @@ def up(
         targets=targets,
         drafts=drafts,
         orchestrators=orchestrators,
+        page_port=page if page >= 0 else None,
+        observed=observe,
     )
     run(run_up(stack))
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from outrider.cli.connecting import connect
 from outrider.cli.console import stderr
-from outrider.cli.stack import Service, StackError, StackOptions, running
+from outrider.cli.observing import whereabouts
+from outrider.cli.service import Service, StackError
+from outrider.cli.stack import StackOptions, running
 from outrider.server import wait_for_signal
 from outrider.v1 import orchestrator_pb2 as pb
 
@@ -58,6 +60,8 @@ def _print_addresses(stack: Sequence[Service], info: pb.GetInfoResponse) -> None
             bits = "same bits at any row count" if replica.row_invariant else "NOT the same bits at any row count"
             words += f"  {replica.model_id}, {replica.numerics.dtype}, {bits}"
         stderr.print(words, markup=False, soft_wrap=True)
+    for line in whereabouts(stack):
+        stderr.print(line, markup=False, soft_wrap=True)
     ask = f'outrider generate --address {stack[-1].address} "What is a fox?"'
     stderr.print(f"ask: {ask}    stop: Ctrl-C", soft_wrap=True)
 

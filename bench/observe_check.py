@@ -5,7 +5,6 @@ looking costs a round.
 
 import asyncio
 import os
-import re
 import sys
 import tempfile
 import urllib.request
@@ -13,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from bench.collector import collecting
 from bench.command import run_command
@@ -80,11 +81,16 @@ def _get(url: str) -> str:
     return text.decode()
 
 
-def _metric(text: str, metric: semconv.Metric) -> int:
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        page: bytes = answer.read()
+    return page.decode()
+
+
+def _metric(page: str, metric: semconv.Metric) -> int:
     """The sum over its series."""
-    return int(
-        sum(float(value) for value in re.findall(rf"^{metric.prometheus}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
-    )
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    return int(sum(sample.value for sample in samples if sample.name == metric.prometheus))
 
 
 def _rounds_of(spans: Sequence[SpanRecord], sessions: set[str]) -> int:
@@ -126,9 +132,7 @@ async def _look(logs: Path) -> Seen:
                 await service.wait_ready()
             async with Client(stack[-1].address, timeout_s=300) as client:
                 answers = await _ask_all(client)
-                page = await asyncio.to_thread(
-                    lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
-                )
+                page = await asyncio.to_thread(_get, f"http://127.0.0.1:{port}/metrics")
                 given_up = [await _give_up(client, prompt) for prompt in _PROMPTS]
         try:
             spans = await _all_spans(collector.file, len(answers) + len(given_up))

@@ -77,12 +77,6 @@ async def _give_up(client: Client, prompt: str) -> str:
 
 def _get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
-        text: bytes = answer.read()
-    return text.decode()
-
-
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
         page: bytes = answer.read()
     return page.decode()
 

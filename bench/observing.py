@@ -82,10 +82,10 @@ class _Peer:
         self, tier: int, name: str, number: int, claim: Claim, span: Span, request: Any, response: Any
     ) -> None:
         if self.ways is not None:
-            exchange = Exchange(self.ways[tier], name, number, claim, span)
-            exchange.sent(request)
-            exchange.answered(response)
-            exchange.span.end()
+            with Exchange(self.ways[tier], name, number, claim, span) as exchange:
+                request.traceparent = exchange.traceparent
+                exchange.sent(request)
+                exchange.answered(response)
 
 
 def _generation(peer: _Peer, span: Span) -> Generation:
@@ -108,7 +108,7 @@ async def _answer(looking: bool) -> float:
     meters = Meters()
     recorder = Recorder(Keeping())
     trace = recorder.begin(None)
-    ways = (Way("draft", "host:1", "Propose", meters), Way("target", "host:2", "Verify", meters))
+    ways = (Way("host:1", "Propose", meters.tiers["draft"]), Way("host:2", "Verify", meters.tiers["target"]))
     generation = _generation(_Peer(ways if looking else None), trace.root if looking else INVALID_SPAN)
     count, began = 0, time.thread_time()
     async for done in generation.rounds():

@@ -87,7 +87,7 @@ class DraftLink:
             assert member.channel is not None and member.facts is not None
             facts = dataclasses.replace(member.facts, vocab_size=min(member.facts.vocab_size, self._vocab_size))
             moved = self._place.address not in ("", member.address)
-            way = Way("draft", member.address, _METHOD, self._pool.meters, moved)
+            way = Way(member.address, _METHOD, self._pool.meters.tiers["draft"], moved)
             self._stream = DraftStream(member.channel, facts, fresh(self._options, self._opened), way)
             self._term, self._place.address = member.term, member.address
             member.streams.add(self._stream)

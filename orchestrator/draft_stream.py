@@ -13,7 +13,7 @@ from orchestrator.exchange import Exchange, Way
 from orchestrator.peer_answers import check_ids, check_incarnation, check_length, read_miss
 from orchestrator.peers import Outcome, Prepared, Proposal
 from orchestrator.round_stream import RoundStream, StreamOptions
-from outrider import semconv, telemetry
+from outrider import semconv
 from outrider.errors import ProtocolViolation
 from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim
@@ -55,8 +55,8 @@ class DraftStream:
             return found is not None
 
         exchange = Exchange(self._way, semconv.SPAN_PROPOSE_CLIENT, number, claim, parent)
-        with exchange.span:
-            request = self._request(number, claim, count, exchange.span)
+        with exchange:
+            request = self._request(exchange, claim, count)
             response = await self._stream.ask(request, will_do)
             exchange.sent(request)
             self._give_up()
@@ -82,7 +82,7 @@ class DraftStream:
         self._preparation_s = None  # of an answer that came when nobody asked for it any more
         exchange = Exchange(self._way, semconv.SPAN_LOOK_AHEAD_CLIENT, number, claim, parent)
         exchange.span.set_attribute(semconv.OUTCOMES, sum(fanout))
-        request = self._request(number, claim, count, exchange.span)
+        request = self._request(exchange, claim, count)
         request.look_ahead.draft_tokens.extend(block)
         request.look_ahead.fanout.extend(fanout)
         self._ahead = ahead = _Ahead(claim, block, count, exchange)
@@ -117,8 +117,8 @@ class DraftStream:
         if ahead is None:
             return None
         ahead.exchange.arrived(response)
-        with ahead.exchange.span:
-            ahead.exchange.span.set_attribute(semconv.TAKEN_UP, True)
+        ahead.exchange.span.set_attribute(semconv.TAKEN_UP, True)
+        with ahead.exchange:
             return self._read_prepared(response, ahead)
 
     def _read_prepared(self, response: draft_pb2.ProposeResponse, ahead: _Ahead) -> Prepared | CacheMiss:
@@ -138,14 +138,14 @@ class DraftStream:
         token = check_ids("next_token", [message.next_token], self._facts.vocab_size)[0]
         return (accepted, token), check_ids("tokens", message.tokens, self._facts.vocab_size)
 
-    def _request(self, number: int, claim: Claim, count: int, span: Span) -> draft_pb2.ProposeRequest:
+    def _request(self, exchange: Exchange, claim: Claim, count: int) -> draft_pb2.ProposeRequest:
         return draft_pb2.ProposeRequest(
-            round=number,
+            round=exchange.number,
             prefix_len=claim.prefix_len,
             prefix_digest=claim.prefix_digest,
             tokens=claim.tokens,
             max_draft_tokens=min(count, self._facts.max_draft_tokens),
-            traceparent=telemetry.inject(span),
+            traceparent=exchange.traceparent,
         )
 
     def _read(

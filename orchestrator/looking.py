@@ -112,10 +112,10 @@ def _totals(meters: Meters) -> pb.Totals:
     proposed, accepted = meters.proposed_at(), meters.accepted_at()
     return pb.Totals(
         requests=int(meters.requests.total()),
-        rounds=int(meters.rounds.total()),
+        rounds=int(sum(meters.rounds().values())),
         proposed=int(sum(meters.proposed().values())),
         accepted=int(sum(meters.accepted().values())),
-        emitted=int(meters.emitted.total()),
+        emitted=int(sum(meters.emitted().values())),
         look_aheads=int(meters.look_aheads.total()),
         look_ahead_hits=int(meters.look_aheads.total("hit")),
         proposed_at=[int(proposed[(place,)]) for place in range(len(proposed))],
@@ -129,7 +129,7 @@ def _totals(meters: Meters) -> pb.Totals:
 
 def _by_mode(meters: Meters) -> dict[str, Number]:
     sums: dict[str, Number] = {}
-    for labels, count in meters.rounds.read().items():
+    for labels, count in meters.rounds().items():
         sums[str(labels[0])] = sums.get(str(labels[0]), 0) + count
     return sums
 

@@ -49,8 +49,8 @@ class RequestTrace:
     @property
     def spans(self) -> list[LightSpan]:
         """All that is known: those that have ended, and the request's own."""
-        running = isinstance(self.root, LightSpan) and not self.over
-        return [*self.kept, self.root] if running and isinstance(self.root, LightSpan) else list(self.kept)
+        ended = [each for span in self.kept for each in (*span.noted(), span)]
+        return [*ended, self.root] if isinstance(self.root, LightSpan) and not self.over else ended
 
 
 class Recorder:
@@ -75,7 +75,7 @@ class Recorder:
         """A request is over. ``keep``: it is exported although it was not sampled."""
         trace.over = True
         if keep and not trace.sampled:
-            for span in trace.kept:
+            for span in trace.spans:
                 telemetry.tracing().ended(span)
         over = [each for each in self._traces.values() if each.over]
         for each in over[: max(0, len(over) - self._keeping.requests)]:

@@ -161,7 +161,7 @@ class TargetLink:
             raise Unavailable(f"no target for this answer: {self._pool.reason}", retry_after_s=1.0) from None
         assert member.channel is not None and member.facts is not None
         moved = self._place.address not in ("", member.address)
-        way = Way("target", member.address, _METHOD, self._pool.meters, moved)
+        way = Way(member.address, _METHOD, self._pool.meters.tiers["target"], moved)
         stream = TargetStream(member.channel, member.facts, fresh(self._options, self._opened), way)
         self._member, self._term, self._place.address = member, member.term, member.address
         if self._needs.like is None:

@@ -11,7 +11,7 @@ from orchestrator.exchange import Exchange, Way
 from orchestrator.peer_answers import check_ids, check_incarnation, check_length, read_miss
 from orchestrator.peers import Verdict
 from orchestrator.round_stream import RoundStream, StreamOptions
-from outrider import semconv, telemetry
+from outrider import semconv
 from outrider.errors import ProtocolViolation
 from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss, Claim
@@ -40,14 +40,14 @@ class TargetStream:
         if self.coming and number != self._follows:
             self._stream.pass_over(range(self._follows, self._follows + self.coming))
             self.coming = 0
-        with exchange.span:
+        with exchange:
             response = await (self._follow(exchange) if self.coming else self._ask(exchange, claim, block, run))
             return self._read(response, claim, block, exchange.timings)
 
     async def _ask(
         self, exchange: Exchange, claim: Claim, block: tuple[int, ...], run: int
     ) -> target_pb2.VerifyResponse:
-        request = self._request(exchange.number, claim, block, exchange.span)
+        request = self._request(exchange, claim, block)
         request.run = min(run, self._facts.max_run)
         self._first = exchange
         exchange.in_run_of(exchange)
@@ -66,15 +66,15 @@ class TargetStream:
         exchange.answered(response, in_run=True)
         return response
 
-    def _request(self, number: int, claim: Claim, block: tuple[int, ...], span: Span) -> target_pb2.VerifyRequest:
+    def _request(self, exchange: Exchange, claim: Claim, block: tuple[int, ...]) -> target_pb2.VerifyRequest:
         return target_pb2.VerifyRequest(
-            round=number,
+            round=exchange.number,
             prefix_len=claim.prefix_len,
             prefix_digest=claim.prefix_digest,
             tokens=claim.tokens,
             draft_tokens=block,
             logprobs=self._logprobs,
-            traceparent=telemetry.inject(span),
+            traceparent=exchange.traceparent,
         )
 
     def _read(

@@ -62,10 +62,20 @@ class Reading:
 class Series:
     """The values of one series: how many fell into each bucket, the last one open above; their sum and bounds."""
 
+    bounds: tuple[float, ...]
     counts: list[int]
     total: float = 0.0
     least: float = float("inf")
     most: float = float("-inf")
+
+    def record(self, value: float) -> None:
+        """Count a value. Buckets contain their upper bound, as in OpenTelemetry and Prometheus."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+        if value < self.least:
+            self.least = value
+        if value > self.most:
+            self.most = value
 
 
 @dataclass(slots=True)
@@ -76,17 +86,17 @@ class Histogram:
     series: dict[Labels, Series] = field(default_factory=dict)
     _began_ns: int = field(default_factory=time.time_ns)
 
-    def record(self, value: float, *labels: str | int) -> None:
-        """Count a value. Buckets contain their upper bound, as in OpenTelemetry and Prometheus."""
+    def of(self, *labels: str | int) -> Series:
+        """The series of these labels."""
         series = self.series.get(labels)
         if series is None:
-            series = self.series[labels] = Series([0] * (len(self.metric.bounds) + 1))
-        series.counts[bisect_left(self.metric.bounds, value)] += 1
-        series.total += value
-        if value < series.least:
-            series.least = value
-        if value > series.most:
-            series.most = value
+            bounds = self.metric.bounds
+            series = self.series[labels] = Series(bounds, [0] * (len(bounds) + 1))
+        return series
+
+    def record(self, value: float, *labels: str | int) -> None:
+        """Count a value of the series of these labels."""
+        self.of(*labels).record(value)
 
     def count(self, *labels: str | int) -> int:
         """Values of one series, or of all."""
@@ -95,7 +105,8 @@ class Histogram:
 
     def points(self, now_ns: int) -> list[HistogramDataPoint]:
         """As OpenTelemetry exports them."""
-        return [self._point(labels, series, now_ns) for labels, series in list(self.series.items())]
+        series = [(labels, each) for labels, each in list(self.series.items()) if each.most >= each.least]
+        return [self._point(labels, each, now_ns) for labels, each in series]
 
     def _point(self, labels: Labels, series: Series, now_ns: int) -> HistogramDataPoint:
         counts = tuple(series.counts)

@@ -42,8 +42,8 @@ class LightSpan(Span):
     somebody needs them. As a context manager it ends with its block: an error is recorded, a cancellation is a normal
     end."""
 
-    __slots__ = ("_about", "_attributes", "_context", "_describe", "_links", "_parent", "_sink", "_values", "end_ns",
-                 "events", "kind", "name", "start_ns", "status")  # fmt: skip
+    __slots__ = ("_about", "_attributes", "_context", "_describe", "_links", "_notes", "_parent", "_sink", "_values",
+                 "end_ns", "events", "kind", "name", "start_ns", "status")  # fmt: skip
 
     def __init__(
         self,
@@ -65,13 +65,38 @@ class LightSpan(Span):
         self._about: Any = None
         self.events: Sequence[Event] = ()
         self._links: Sequence[SpanContext | LightSpan] = ()
+        self._notes: list[tuple[Any, ...]] | None = None
         self.status = _UNSET
         self.end_ns = 0
         self.start_ns = start_ns or time.time_ns()
 
-    def child(self, name: str, kind: SpanKind, attributes: Attributes | None = None) -> "LightSpan":
+    def child(self, name: str, kind: SpanKind, attributes: Attributes | None = None, start_ns: int = 0) -> "LightSpan":
         """A span below this one, with the same sink."""
-        return LightSpan(self._sink, name, self, kind, attributes)
+        return LightSpan(self._sink, name, self, kind, attributes, start_ns)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether peers are asked to trace as well."""
+        return self._sink.sampled
+
+    def note(self, name: str, kind: SpanKind, start_ns: int, end_ns: int, *description: Any) -> None:
+        """A span below this one that has ended, of which only this is kept: cheaper than a span that nobody wants.
+
+        ``description``: what ``describe`` would be told.
+        """
+        if self._notes is None:
+            self._notes = []
+        self._notes.append((name, kind, start_ns, end_ns, *description))
+
+    def noted(self) -> "list[LightSpan]":
+        """The spans that were noted."""
+        return [self._made(*note) for note in self._notes or ()]
+
+    def _made(self, name: str, kind: SpanKind, start_ns: int, end_ns: int, *description: Any) -> "LightSpan":
+        made = LightSpan(self._sink, name, self, kind, start_ns=start_ns)
+        made.describe(*description)
+        made.end_ns = end_ns
+        return made
 
     @property
     def parent(self) -> SpanContext | None:

@@ -86,7 +86,7 @@ def options(timeout: float = 5.0, logprobs: bool = False) -> StreamOptions:
 
 
 def way() -> Way:
-    return Way("target", "host:1", "Verify", Meters())
+    return Way("host:1", "Verify", Meters().tiers["target"])
 
 
 def proposal(**fields: Any) -> Answer:

@@ -33,6 +33,9 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
+    def time_ns(self) -> int:
+        return int(self.now * 1e9)
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -43,11 +46,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def begun(number: int = 4, parent: Span | None = None, meters: Meters | None = None, moved: bool = False) -> Exchange:
-    way = Way("target", "host:1", "Verify", meters or Meters(), moved)
+    way = Way("host:1", "Verify", (meters or Meters()).tiers["target"], moved)
     return Exchange(way, "exchange", number, CLAIM, Kept().begin() if parent is None else parent)
 
 
 def span_of(made: Exchange) -> LightSpan:
+    """Its span, whether or not it has ended."""
+    made.__exit__(None, None, None)
     assert isinstance(made.span, LightSpan)
     return made.span
 
@@ -128,7 +133,7 @@ def test_an_untraced_exchange_is_counted_all_the_same(clock: Clock) -> None:
     made.sent(REQUEST)
     made.answered(RESPONSE)
     made.over(taken_up=True)
-    assert meters.bytes.read() == {
+    assert meters.bytes() == {
         ("target", "sent"): REQUEST.ByteSize(),
         ("target", "received"): RESPONSE.ByteSize(),
     }
@@ -139,7 +144,7 @@ def test_an_untraced_exchange_is_counted_all_the_same(clock: Clock) -> None:
 def test_a_cache_miss_is_an_event_with_its_reason_and_counted(clock: Clock, moved: bool, reasons: list[str]) -> None:
     """Only the first answer of a replica that the session has moved to is missed for that."""
     meters = Meters()
-    way = Way("target", "host:1", "Verify", meters, moved)
+    way = Way("host:1", "Verify", meters.tiers["target"], moved)
     missed = target_pb2.VerifyResponse(cache_miss=common_pb2.CacheMiss())
     told = []
     for number in (4, 5):
@@ -155,3 +160,29 @@ def test_a_cache_miss_is_an_event_with_its_reason_and_counted(clock: Clock, move
 @pytest.mark.parametrize(("took_s", "network_us"), [(0.010, 4000), (0.006, 10), (0.001, 10)])
 def test_the_network_takes_what_is_left_and_never_less_than_the_estimates_say(took_s: float, network_us: int) -> None:
     assert RoundTimings(1000, 5000).network_us(took_s) == network_us
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_a_round_that_replicas_need_not_trace_has_the_same_spans_at_less_cost(clock: Clock, sampled: bool) -> None:
+    """They are noted, and made when somebody wants them."""
+    round_ = Kept(sampled).begin("round")
+    with begun(parent=round_) as made:
+        assert bool(made.traceparent) == sampled
+        clock.now += 0.0085
+        made.sent(REQUEST)
+        made.answered(RESPONSE)
+    assert [span.name for span in round_.noted()] == ([] if sampled else ["exchange"])
+    span = span_of(made) if sampled else round_.noted()[0]
+    assert span.attributes[semconv.NETWORK_US] == pytest.approx(2500, abs=1)
+    if not sampled:
+        assert span.start_ns == int(100e9)
+        assert span.end_ns - span.start_ns == pytest.approx(8_500_000, abs=1e6)
+    assert span.parent == round_.context
+
+
+def test_an_exchange_that_fails_is_a_span_with_its_error(clock: Clock) -> None:
+    kept = Kept(sampled=False)
+    with pytest.raises(ValueError, match="broken"), begun(parent=kept.begin("round")):
+        raise ValueError("broken")
+    (span,) = kept.light
+    assert (span.attributes[semconv.ERROR_TYPE], span.attributes[semconv.ROUND]) == ("ValueError", 4)

@@ -28,8 +28,8 @@ def test_the_counts_are_those_of_the_totals(done: list[Round]) -> None:
     for each in done:
         meters.round(each)
         totals.add(each)
-    assert meters.rounds.total() == meters.round_s.count() == totals.rounds
-    assert meters.emitted.total() == totals.emitted
+    assert sum(meters.rounds().values()) == meters.round_s.count() == totals.rounds
+    assert sum(meters.emitted().values()) == totals.emitted
     assert sum(meters.proposed().values()) == sum(meters.proposed_at().values()) == totals.proposed
     assert sum(meters.accepted().values()) == sum(meters.accepted_at().values()) == totals.accepted
     assert meters.proposed().get((Drafter.NGRAM.value,), 0) == totals.copied
@@ -48,10 +48,10 @@ def test_what_was_not_proposed_is_unobserved_not_rejected() -> None:
 
 def test_a_round_of_a_run_has_no_network_time() -> None:
     meters = Meters()
-    meters.exchange("target", 0.02, None, 0, 40)
-    meters.exchange("target", 0.03, 2000, 50, 40)
+    meters.tiers["target"].exchange(0.02, None, 0, 40)
+    meters.tiers["target"].exchange(0.03, 2000, 50, 40)
     assert (meters.exchange_s.count("target"), meters.network_s.count("target")) == (2, 1)
-    assert meters.bytes.read() == {("target", "sent"): 50, ("target", "received"): 80}
+    assert meters.bytes() == {("target", "sent"): 50, ("target", "received"): 80}
 
 
 def test_every_instrument_is_offered_for_export_once() -> None:

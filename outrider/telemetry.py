@@ -169,9 +169,10 @@ def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
         return ConsoleSpanExporter()
     if chosen == "otlp" or (not chosen and endpoint):
         _refuse_http(environment, "TRACES")
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+        from outrider import exporting
 
-        return OTLPSpanExporter(timeout=_EXPORT_TIMEOUT_S)
+        exporting.quiet()
+        return exporting.SpanExporter(timeout=_EXPORT_TIMEOUT_S)
     if chosen not in ("", "none"):
         raise ValueError(f"OTEL_TRACES_EXPORTER={chosen!r}: must be otlp, console or none")
     return None
@@ -249,9 +250,10 @@ def _readers(environment: Mapping[str, str]) -> list[MetricReader]:
             readers.append(_prometheus(environment))
         elif chosen.strip() == "otlp":
             _refuse_http(environment, "METRICS")
-            from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+            from outrider import exporting
 
-            readers.append(_pushing(OTLPMetricExporter(timeout=_EXPORT_TIMEOUT_S)))
+            exporting.quiet()
+            readers.append(_pushing(exporting.MetricExporter(timeout=_EXPORT_TIMEOUT_S)))
         elif chosen.strip() not in ("", "none"):
             raise ValueError(f"OTEL_METRICS_EXPORTER={chosen!r}: must be otlp, prometheus, console or none")
     return readers

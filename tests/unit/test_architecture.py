@@ -127,7 +127,7 @@ def test_the_walk_sees_the_project() -> None:
     assert len(modules()) > 50
     assert "orchestrator.answer" in set(ours("orchestrator.session"))
     assert within("opentelemetry.exporter.otlp.proto.grpc.trace_exporter", ("opentelemetry.exporter",))
-    assert any("otlp" in imported for imported in imports("outrider.telemetry")), "function-level imports count"
+    assert any("exporting" in imported for imported in imports("outrider.telemetry")), "function-level imports count"
 
 
 def test_imports_have_no_cycles() -> None:

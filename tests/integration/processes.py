@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -67,12 +67,15 @@ async def health(channel: grpc.aio.Channel, within_s: float = 5.0) -> str:
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 
 
-async def spawn(module: str, variables: Mapping[str, str], log: IO[bytes] | None = None) -> Service:
+async def spawn(
+    module: str, variables: Mapping[str, str], log: IO[bytes] | None = None, arguments: Sequence[str] = ()
+) -> Service:
     """Start a service; it may not serve yet. One that lives long wants a file for its ``log``."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         module,
+        *arguments,
         env=environment(variables),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=log or asyncio.subprocess.PIPE,

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, sampling
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -402,3 +402,39 @@ async def test_every_attribute_has_a_constant(recording: Recording, stack: Stack
     assert used
     assert used <= {each.name for each in semconv.ATTRIBUTES}
     assert {span.name for span in recording.spans} <= {each.name for each in semconv.SPANS}
+
+
+@pytest.mark.parametrize(("slow_s", "kept"), [(0.0, True), (600.0, False)])
+async def test_a_slow_request_that_nobody_samples_is_exported_with_all_its_rounds(
+    recording: Recording, farm: Farm, llama: Path, good_draft: Path, slow_s: float, kept: bool
+) -> None:
+    """By the orchestrator; the replicas were not asked, and have nothing to say of it."""
+    telemetry.install(SimpleSpanProcessor(recording.exporter), sampling.DEFAULT_OFF)
+    target, draft = await farm.replica("target", llama), await farm.replica("draft", good_draft)
+    async with own_stack(target, draft, trace_slow_first_s=slow_s) as stack:
+        answer = await stack.generate(prompt_of(9), 4, max_new_tokens=20)
+    await complete(recording)
+    assert len(recording.named(semconv.SPAN_ROUND)) == (len(answer.rounds) if kept else 0)
+    verifies = recording.named(semconv.SPAN_VERIFY_CLIENT)
+    assert len(verifies) == (len(answer.rounds) if kept else 0)
+    assert all(number(span, semconv.FORWARD_US) > 0 for span in verifies)
+    assert not {semconv.SPAN_VERIFY_SERVER, *FORWARDS} & {span.name for span in recording.spans}
+    for root in recording.named(semconv.SPAN_GENERATE):
+        assert root.attributes is not None
+        assert root.attributes[semconv.KEPT_BECAUSE] == "slow"
+
+
+async def test_a_lost_cache_is_an_event_with_its_reason(
+    recording: Recording, farm: Farm, llama: Path
+) -> None:
+    """On the message that found nothing there."""
+    first = await farm.replica("target", llama)
+    async with own_stack(first) as stack:
+        kept = await stack.generate(prompt_of(9), 0, max_new_tokens=8, keep_session=True)
+        assert await first.evict() > 0
+        await stack.generate(prompt_of(5), 0, max_new_tokens=8, session_id=kept.session_id)
+    await complete(recording)
+    missed = [span for span in recording.named(semconv.SPAN_VERIFY_CLIENT) if number(span, semconv.CACHE_MISS)]
+    (span,) = missed
+    (event,) = span.events
+    assert (event.name, dict(event.attributes or {})) == (semconv.EVENT_CACHE_MISS, {semconv.REASON: "lost"})

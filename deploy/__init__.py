@@ -1,0 +1,1 @@
+"""What runs Outrider elsewhere: containers, dashboards, alerts."""

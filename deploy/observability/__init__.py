@@ -1,0 +1,1 @@
+"""Dashboards for Grafana, and rules and an example configuration for Prometheus."""

@@ -1,4 +1,4 @@
-"""Writes grafana/*.json: ``python -m deploy.observability.dashboards``, or ``make docs``.
+"""Writes grafana/*.json: ``python -m deploy.observability.dashboards``.
 
 The panels are in overview.py, speculation.py and replica.py. It knows where files go, not what is in them.
 """

@@ -81,7 +81,9 @@ def test_every_metric_is_on_a_dashboard_or_in_a_rule() -> None:
 
 
 def test_dashboards_are_those_that_the_code_makes() -> None:
-    assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == rendered()  # else: make docs
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == rendered(), (
+        "python -m deploy.observability.dashboards"
+    )
 
 
 def test_dashboards_and_panels_have_ids_of_their_own() -> None:

@@ -71,6 +71,7 @@ async def _serve(config: OrchestratorConfig) -> None:
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
     await journal.close()
+    await asyncio.to_thread(service.close)
     await pools.close()
     await membership.close()
 

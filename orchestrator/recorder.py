@@ -4,6 +4,7 @@ It knows spans and when a request has ended, not what a request is.
 """
 
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from opentelemetry.trace import INVALID_SPAN, Span, SpanContext, SpanKind
@@ -38,9 +39,8 @@ class RequestTrace:
 
     def ended(self, span: LightSpan) -> None:
         """A span has ended."""
-        if self.recorder.has_room():
+        if self.recorder.take(span):
             self.kept.append(span)
-            self.recorder.held += 1
         else:
             self.left_out += 1
         if self.sampled:
@@ -58,7 +58,9 @@ class Recorder:
 
     def __init__(self, keeping: Keeping) -> None:
         self._keeping = keeping
-        self._traces: OrderedDict[int, RequestTrace] = OrderedDict()
+        self._running: dict[int, RequestTrace] = {}
+        self._over: OrderedDict[int, RequestTrace] = OrderedDict()
+        self._leaving = ThreadPoolExecutor(1, "export of kept requests")
         self.held = 0
 
     def begin(self, parent: SpanContext | None) -> RequestTrace:
@@ -68,36 +70,47 @@ class Recorder:
         trace = RequestTrace(self, tracing.samples(parent, trace_id, semconv.SPAN_GENERATE), trace_id)
         if self._keeping.requests or tracing.on:
             trace.root = LightSpan(trace, semconv.SPAN_GENERATE, parent or trace_id, SpanKind.SERVER)
-            self._traces[id(trace)] = trace
+            self._running[id(trace)] = trace
         return trace
 
     def end(self, trace: RequestTrace, keep: bool) -> None:
-        """A request is over. ``keep``: it is exported although it was not sampled."""
+        """A request is over. ``keep``: it is exported although it was not sampled, beside the event loop: its spans may
+        be many."""
         trace.over = True
         if keep and not trace.sampled:
-            for span in trace.spans:
-                telemetry.tracing().ended(span)
-        over = [each for each in self._traces.values() if each.over]
-        for each in over[: max(0, len(over) - self._keeping.requests)]:
-            self._forget(each)
+            self._leaving.submit(_export, trace.spans)
+        if self._running.pop(id(trace), None) is not None:
+            self._over[id(trace)] = trace
+        while len(self._over) > self._keeping.requests:
+            self._forget_oldest()
 
-    def has_room(self) -> bool:
-        """Whether another span can be held; older requests give way."""
-        while self.held >= self._keeping.spans:
-            oldest = next((each for each in self._traces.values() if each.over), None)
-            if oldest is None:
-                return False
-            self._forget(oldest)
+    def take(self, span: LightSpan) -> bool:
+        """Whether another span, and what was noted in it, can be held; older requests give way."""
+        while self.held >= self._keeping.spans and self._over:
+            self._forget_oldest()
+        if self.held >= self._keeping.spans:
+            return False
+        self.held += span.size
         return True
 
-    def _forget(self, trace: RequestTrace) -> None:
-        self._traces.pop(id(trace), None)
-        self.held -= len(trace.kept)
+    def _forget_oldest(self) -> None:
+        _, trace = self._over.popitem(last=False)
+        self.held -= sum(span.size for span in trace.kept)
 
     def recent(self, tenant: str) -> list[RequestTrace]:
-        """The requests of a tenant, the last one first."""
-        return [trace for trace in reversed(self._traces.values()) if trace.tenant == tenant and trace.session_id]
+        """The requests of a tenant: those that run, the last one first, then the others."""
+        known = (*reversed(self._running.values()), *reversed(self._over.values()))
+        return [trace for trace in known if trace.tenant == tenant and trace.session_id]
 
     def find(self, tenant: str, name: str) -> RequestTrace | None:
         """The last request of a tenant that has this trace id, or is of this session."""
         return next((t for t in self.recent(tenant) if name in (t.session_id, f"{t.trace_id:032x}")), None)
+
+    def close(self) -> None:
+        """Return when all that is to be exported has left."""
+        self._leaving.shutdown()
+
+
+def _export(kept: list[LightSpan]) -> None:
+    for span in kept:
+        telemetry.tracing().ended(span)

@@ -78,6 +78,10 @@ class OrchestratorService(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             self._readers.give_up()
             self._door.forget()
 
+    def close(self) -> None:
+        """Return when all that was seen has left."""
+        self._observer.recorder.close()
+
     def leave(self, in_s: float) -> None:
         """Answers that have not ended by then are given up, for others to go on with."""
         self._leave_at = time.monotonic() + in_s

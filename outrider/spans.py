@@ -88,6 +88,12 @@ class LightSpan(Span):
             self._notes = []
         self._notes.append((name, kind, start_ns, end_ns, *description))
 
+    @property
+    def size(self) -> int:
+        """How many spans it is with those that were noted by now. It does not grow when it has ended, but for a rare
+        one."""
+        return 1 + len(self._notes or ())
+
     def noted(self) -> "list[LightSpan]":
         """The spans that were noted."""
         return [self._made(*note) for note in self._notes or ()]

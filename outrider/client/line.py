@@ -16,7 +16,12 @@ from outrider.status import from_replica, reason_of
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1.orchestrator_pb2_grpc import OrchestratorServiceStub
 
-_OPTIONS = [*CLIENT_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]  # or a new channel would have the old connection
+_MOST_BYTES = "grpc.max_receive_message_length"
+_OPTIONS = [
+    *(option for option in CLIENT_OPTIONS if option[0] != _MOST_BYTES),
+    (_MOST_BYTES, 128 * 1024 * 1024),  # the trace of a long answer: each round has some kilobytes
+    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would have the old connection
+]
 _PROBE_S = 5.0
 _NOT_CONNECTED = "failed to connect"
 Metadata = Sequence[tuple[str, str]]
@@ -57,13 +62,25 @@ class Line:
 
     async def info(self, timeout_s: float) -> pb.GetInfoResponse:
         """What it says of itself and of its replicas. Raises OutriderError."""
+        info: pb.GetInfoResponse = await self._call("GetInfo", pb.GetInfoRequest(), timeout_s)
+        return info
+
+    async def requests(self, tenant: str, timeout_s: float) -> pb.ListRequestsResponse:
+        """The last requests that it remembers of a tenant. Raises OutriderError."""
+        request = pb.ListRequestsRequest(tenant=tenant)
+        listed: pb.ListRequestsResponse = await self._call("ListRequests", request, timeout_s)
+        return listed
+
+    async def trace(self, name: str, tenant: str, timeout_s: float) -> pb.GetTraceResponse:
+        """The spans of the request that has this session or trace id. Raises OutriderError."""
+        trace: pb.GetTraceResponse = await self._call("GetTrace", pb.GetTraceRequest(id=name, tenant=tenant), timeout_s)
+        return trace
+
+    async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
         try:
-            info: pb.GetInfoResponse = await self._channel.stub.GetInfo(
-                pb.GetInfoRequest(), timeout=timeout_s, metadata=self._metadata
-            )
+            return await getattr(self._channel.stub, method)(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._lost(error).error from None
-        return info
 
     async def listen(
         self, request: pb.GenerateRequest, timeout_s: float | None, stall_s: float | None

@@ -15,6 +15,9 @@ from orchestrator.membership import Membership
 from orchestrator.pools import Pools
 from orchestrator.service import NAME, OrchestratorService
 from orchestrator.tenants import Tenants
+from orchestrator.web.app import application
+from orchestrator.web.guard import is_loopback
+from orchestrator.web.server import WebServer
 from outrider import config as configuration
 from outrider import logs, telemetry
 from outrider.interceptor import calls
@@ -40,6 +43,15 @@ async def _mirror_health(server: Server, pools: Pools) -> None:
         await asyncio.sleep(_HEALTH_S)
 
 
+def _pages(config: OrchestratorConfig, service: OrchestratorService, tenants: Tenants) -> list[WebServer]:
+    """The live page, where it is wanted. Raises ConfigError."""
+    if config.page_address is None:
+        return []
+    host, port = config.page_address
+    app = application(service, tenants, local=is_loopback(host))
+    return [WebServer(app, host, port, config.max_streams, config.drain_s + _LEAVE_S)]
+
+
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
     for setting, url in (("OUTRIDER_REGISTRY", config.registry), ("OUTRIDER_JOURNAL", config.journal)):
@@ -55,19 +67,24 @@ async def _serve(config: OrchestratorConfig) -> None:
     service = OrchestratorService(config, pools, tokenizer, journal, tenants)
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s + _LEAVE_S)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
+    pages = _pages(config, service, tenants)
     telemetry.export([*service.looking.instruments(), calls])
+    for page in pages:
+        await page.start()
     await server.start()
     await membership.refresh()
     work = (_mirror_health(server, pools), service.sweep(), membership.follow())
     background = [asyncio.create_task(each) for each in work]
     writing = asyncio.create_task(journal.follow())
     log.info("%s listens on %s; targets %s; drafts %s", NAME, config.listen, *membership.named)
+    for page in pages:
+        log.info("live page: %s", page.url)
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
     for task in background:
         task.cancel()
     await asyncio.gather(*background, return_exceptions=True)
     service.leave(config.drain_s)
-    await server.drain()
+    await asyncio.gather(server.drain(), *(page.stop() for page in pages))
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
     await journal.close()

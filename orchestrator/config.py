@@ -7,6 +7,7 @@ from outrider.config import ConfigError, setting
 
 DEFAULT_TARGET = "127.0.0.1:50052"
 _ADDRESS = re.compile(r"unix:.+|.+:\d+")
+_LISTENER = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):(\d{1,5})")
 
 
 def parse_addresses(name: str, text: str) -> tuple[str, ...]:
@@ -15,6 +16,14 @@ def parse_addresses(name: str, text: str) -> tuple[str, ...]:
     if len(set(addresses)) < len(addresses) or not all(_ADDRESS.fullmatch(address) for address in addresses):
         raise ConfigError(f"{name}={text!r}: must be different addresses host:port separated by commas")
     return addresses
+
+
+def parse_listener(name: str, text: str) -> tuple[str, int]:
+    """Host and port to listen on. Raises ConfigError that names the setting."""
+    match = _LISTENER.fullmatch(text)
+    if not match or int(match[3]) > 65535:
+        raise ConfigError(f"{name}={text!r}: must be host:port, such as 127.0.0.1:50080 or [::]:50080, or empty")
+    return match[1] or match[2], int(match[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,8 @@ class OrchestratorConfig:
     """Seconds after its last token in which an answer that was lost can be resumed."""
     listen: str = setting("127.0.0.1:50051")
     """Address to serve on."""
+    http: str = setting("")
+    """Address host:port to serve the live page on; empty for none."""
     max_draft_tokens: int = setting(16, least=1, most=64)
     """Most draft tokens per round, of AUTO as well as of a request that names a number."""
     look_ahead: bool = setting(True)
@@ -91,3 +102,8 @@ class OrchestratorConfig:
     def drafts(self) -> tuple[str, ...]:
         """Addresses and names of drafts. Raises ConfigError."""
         return parse_addresses("OUTRIDER_DRAFT", self.draft)
+
+    @property
+    def page_address(self) -> tuple[str, int] | None:
+        """Host and port of the live page; None for none. Raises ConfigError."""
+        return parse_listener("OUTRIDER_HTTP", self.http) if self.http else None

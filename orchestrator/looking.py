@@ -68,10 +68,14 @@ class Looking:
         """The spans of one of them. Raises InvalidArgument."""
         if not name:
             raise InvalidArgument("id", "must be a session id or a trace id, as ListRequests has them")
-        trace = self._recorder.find(tenant, name)
+        trace = self.find(tenant, name)
         if trace is None:
             raise InvalidArgument("id", "is of none of the requests that are remembered here")
         return pb.GetTraceResponse(otlp_json=await self.otlp(trace.spans))
+
+    def find(self, tenant: str, name: str) -> RequestTrace | None:
+        """The last request of a tenant that has this trace id, or is of this session."""
+        return self._recorder.find(tenant, name)
 
     async def otlp(self, spans: list[LightSpan]) -> str:
         """Spans as OTLP JSON, with the text of tokens."""

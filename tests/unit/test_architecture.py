@@ -32,6 +32,7 @@ MAY_USE_MESSAGES = (
     "target_service.__main__",
     "orchestrator.service",
     "orchestrator.looking",
+    "orchestrator.web",
     "orchestrator.clients",
     "orchestrator.draft_stream",
     "orchestrator.target_stream",

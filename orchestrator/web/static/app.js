@@ -253,7 +253,7 @@ async function openTrace(read) {
     }
     const said = spans.find((span) => span.name === "generate")?.attributes ?? {};
     figures(at("figures"), [
-      ["model", said["gen_ai.request.model"] ?? "-"], ["outcome", said.outcome ?? "-"],
+      ["model", short(said["gen_ai.request.model"] ?? "-")], ["outcome", said.outcome ?? "-"],
       ["tokens", String(said["gen_ai.usage.output_tokens"] ?? "-")], ["rounds", String(answer.rounds)],
       ["waited", `${(1000 * (said["outrider.request.queue_s"] ?? 0)).toFixed(1)} ms`],
       ["first token", `${(1000 * (said["outrider.request.time_to_first_token_s"] ?? 0)).toFixed(0)} ms`],
@@ -273,11 +273,16 @@ async function save() {
   URL.revokeObjectURL(link.href);
 }
 
+// The last part of a path or of a hub's id.
+function short(model) {
+  return model.split("/").filter(Boolean).pop() ?? model;
+}
+
 async function who() {
   try {
     const info = await get("/api/info", at("key").value);
-    const target = info.target?.info?.model_id ?? "no target", draft = info.draft?.info?.model_id;
-    at("serving").textContent = `target ${target}; ${draft ? `draft ${draft}` : "no draft"}`;
+    const target = info.target?.info?.model_id, draft = info.draft?.info?.model_id;
+    at("serving").textContent = `${target ? `target ${short(target)}` : "no target"}; ${draft ? `draft ${short(draft)}` : "no draft"}`;
     at("k").max = info.max_draft_tokens ?? 64;
   } catch (error) {
     at("serving").textContent = error.message;

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from outrider.cli.command import DEFAULT_ADDRESS, Addresses, ApiKey, Json, run
-from outrider.cli.console import fail
+from outrider.cli.console import fail, stdout
+from outrider.cli.top import top as watch
 from outrider.cli.trace import (
     Wish,
     fetch_trace,
@@ -19,6 +20,17 @@ from outrider.cli.trace import (
     show,
 )
 from outrider.errors import InvalidArgument
+
+
+def top(
+    address: Addresses = DEFAULT_ADDRESS,
+    api_key: ApiKey = "",
+    every: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="One frame after one interval; so too in a pipe.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output, once.")] = False,
+) -> None:
+    """Show live what orchestrators and their replicas do; Ctrl-C ends it."""
+    run(watch(address, api_key, every, once or as_json or not stdout.is_terminal, as_json))
 
 
 def trace(

@@ -10,7 +10,7 @@ from outrider.cli.command import DEFAULT_ADDRESS, Addresses, ApiKey, Json, run
 from outrider.cli.connecting import connect, look
 from outrider.cli.console import EXIT_FAILED, print_json, stderr, stdout
 from outrider.cli.doctor import local_findings, remote_findings
-from outrider.cli.look_commands import trace
+from outrider.cli.look_commands import top, trace
 from outrider.cli.measure import measure
 from outrider.cli.models import prepare_default
 from outrider.cli.plan import print_plan
@@ -23,7 +23,7 @@ from outrider.v1.orchestrator_pb2 import GetInfoResponse
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Speculative decoding as microservices.")
 models = typer.Typer(no_args_is_help=True, help="Model folders.")
 app.add_typer(models, name="models")
-for command in (up, demo, generate, chat, trace):
+for command in (up, demo, generate, chat, top, trace):
     app.command()(command)
 
 

@@ -3,7 +3,6 @@
 It knows where a trace comes from and how much of it is wanted, not how it is drawn.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,9 @@ from outrider.cli.lanes import requests_of
 from outrider.cli.recent import fetch, recent, requests_table
 from outrider.cli.traced import Request, Round
 from outrider.cli.waterfall import head, lines_of_round, waterfall
+from outrider.cli.wide import for_results
 from outrider.errors import InvalidArgument
 
-_WIDE = 160
-"""Columns of what is no terminal."""
 _NEEDS = 150
 """Columns that a list with whole ids needs."""
 _AROUND = 9
@@ -106,7 +104,7 @@ async def list_requests(address: str, api_key: str, tenant: str, as_json: bool) 
     elif not requests:
         stderr.print("no request is remembered")
     else:
-        console = _wide(stdout)
+        console = for_results(stdout)
         console.print(requests_table(requests, short=console.width < _NEEDS))
 
 
@@ -125,21 +123,13 @@ def save_trace(text: str, path: Path) -> None:
     stderr.print(f"saved in {path}", markup=False)
 
 
-def _wide(console: Console) -> Console:
-    """Where nobody looks at a terminal: plain text that is not cut."""
-    if console.is_terminal:
-        return console
-    width = console.width if "COLUMNS" in os.environ else _WIDE
-    return Console(file=console.file, width=width, color_system=None, highlight=False, soft_wrap=True)
-
-
 def show(request: Request, wish: Wish, console: Console = stdout) -> None:
     """Print a request as it is wanted. Raises InvalidArgument."""
     if wish.as_json:
         rounds = wish.of(request.rounds, len(request.rounds))
         print_json({**request.as_dict(), "rounds": [done.as_dict() for done in rounds]})
         return
-    console = _wide(console)
+    console = for_results(console)
     fitting = max(_LEAST_ROUNDS, (console.height - _AROUND) // lines_of_round(console, wish.in_lanes))
     rounds = wish.of(request.rounds, fitting if console.is_terminal else len(request.rounds))
     for line in (*head(request), *waterfall(rounds, console, wish.in_lanes)):

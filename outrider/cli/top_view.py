@@ -99,6 +99,9 @@ def _part(mode: str, rates: Rates) -> str:
 def _positions(frame: Frame) -> Iterator[Text]:
     """Acceptance by place in the block as bars, per cent below them. Places that nobody proposed at are left out."""
     seen = max((place + 1 for place, count in enumerate(_proposed_at(frame)) if count), default=0)
+    if not seen:
+        yield Text("no draft tokens within the minute", "dim")
+        return
     yield Text(f"{'place':>12}" + "".join(f"{place:>4}" for place in range(seen)) + "   % accepted", "bold")
     for name, rates in _columns(frame):
         at = rates.counts.acceptance_at[:seen] if rates else ()

@@ -65,7 +65,7 @@ class LightSpan(Span):
         self._about: Any = None
         self.events: Sequence[Event] = ()
         self._links: Sequence[SpanContext | LightSpan] = ()
-        self._notes: list[tuple[Any, ...]] | None = None
+        self._notes: list[Any] | None = None  # tuples, and spans of those that somebody wanted
         self.status = _UNSET
         self.end_ns = 0
         self.start_ns = start_ns or time.time_ns()
@@ -95,8 +95,10 @@ class LightSpan(Span):
         return 1 + len(self._notes or ())
 
     def noted(self) -> "list[LightSpan]":
-        """The spans that were noted."""
-        return [self._made(*note) for note in self._notes or ()]
+        """The spans that were noted, the same ones every time."""
+        notes = self._notes or []
+        notes[:] = [note if isinstance(note, LightSpan) else self._made(*note) for note in notes]
+        return list(notes)
 
     def _made(self, name: str, kind: SpanKind, start_ns: int, end_ns: int, *description: Any) -> "LightSpan":
         made = LightSpan(self._sink, name, self, kind, start_ns=start_ns)

@@ -178,6 +178,7 @@ def test_a_round_that_replicas_need_not_trace_has_the_same_spans_at_less_cost(cl
         assert span.start_ns == int(100e9)
         assert span.end_ns - span.start_ns == pytest.approx(8_500_000, abs=1e6)
     assert span.parent == round_.context
+    assert [each.context for each in round_.noted()] == [each.context for each in round_.noted()]
 
 
 def test_an_exchange_that_fails_is_a_span_with_its_error(clock: Clock) -> None:

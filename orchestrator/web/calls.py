@@ -93,7 +93,7 @@ def _refused(words: str) -> InvalidArgument:
     """The library's words, as one of our errors: the path of the field first, then what is wrong there."""
     words = words.partition("\n")[0]
     at, unknown = _AT.search(words), _UNKNOWN.search(words)
-    path = at[1].split(".")[1:] if at else _IN.findall(words)
+    path = max(at[1].split(".")[1:] if at else [], _IN.findall(words), key=len)
     wrong = _AT.sub("", _IN.sub("", words)).rstrip(" .")
     if unknown:
         path, wrong = [*path, unknown[1]], "is no field of this message"

@@ -424,9 +424,7 @@ async def test_a_slow_request_that_nobody_samples_is_exported_with_all_its_round
         assert root.attributes[semconv.KEPT_BECAUSE] == "slow"
 
 
-async def test_a_lost_cache_is_an_event_with_its_reason(
-    recording: Recording, farm: Farm, llama: Path
-) -> None:
+async def test_a_lost_cache_is_an_event_with_its_reason(recording: Recording, farm: Farm, llama: Path) -> None:
     """On the message that found nothing there."""
     first = await farm.replica("target", llama)
     async with own_stack(first) as stack:

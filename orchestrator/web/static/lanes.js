@@ -1,98 +1,214 @@
-// Draws rounds as three lanes over time. It knows rounds and SVG, not where they come from.
+// Draws a request as lanes over time. Only what is in view is drawn, so a long answer costs no more than a short one.
+// It knows rounds and SVG, not where they come from.
 
-const SVG = "http://www.w3.org/2000/svg";
-const LANES = ["orchestrator", "draft", "target"];
-const LEFT = 92, TOP = 8, LANE = 26, GAP = 8, AXIS = 22;
+import { AXIS, PAD, axis, fill, layout, make, names, phases } from "./drawing.js";
 
-function make(name, given, parent) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, each] of Object.entries(given)) element.setAttribute(key, String(each));
-  parent?.append(element);
-  return element;
+const ENOUGH = 8, LEAST = 0.02, MOST_PX = 8_000_000;
+
+// The rounds of which something may be seen between two times, and the place of the first of them.
+function inView(rounds, { from, to }) {
+  let low = 0, high = rounds.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rounds[middle].end < from) low = middle + 1;
+    else high = middle;
+  }
+  const first = Math.max(0, low - 1), beyond = rounds.findIndex((round, place) => place >= first && round.start > to);
+  return { first, found: rounds.slice(first, beyond < 0 ? undefined : beyond) };
 }
 
-const top = (lane) => TOP + LANES.indexOf(lane) * (LANE + GAP);
-
 export class Lanes {
-  // ``chosen`` hears which round somebody looks at.
-  constructor(box, chosen) {
+  #chosen;
+  #zoomed;
+  #scroller = document.createElement("div");
+  #wide = document.createElement("div");
+  #names = make("svg", { class: "names", "aria-hidden": "true" });
+  #svg = make("svg", { role: "listbox", "aria-label": "Rounds on a time axis", "aria-orientation": "horizontal" });
+  #back = make("g", {}, this.#svg);
+  #groups = new Map();
+  #request = null;
+  #picked = null; // id of the round that is looked at
+  #pixels = 2; // per millisecond
+  #suited = 0; // number of rounds by which the scale was chosen
+  #sized = 0; // width in pixels of what was shown last
+  #due = 0;
+
+  // `chosen` hears which round somebody looks at, `zoomed` the place of the slider, 0 to 100.
+  constructor(box, chosen, zoomed) {
+    this.#chosen = chosen;
+    this.#zoomed = zoomed;
+    this.#scroller.className = "scroller";
+    this.#wide.className = "wide-lanes";
+    this.#wide.append(this.#svg);
+    this.#scroller.append(this.#wide);
+    box.replaceChildren(this.#names, this.#scroller);
     this.box = box;
-    this.chosen = chosen;
-    this.rounds = [];
-    this.pixels = 4; // per millisecond
-    box.addEventListener("keydown", (event) => this.#step(event));
+    this.#scroller.addEventListener("scroll", () => this.#later());
+    this.#scroller.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    new ResizeObserver(() => this.#later()).observe(this.#scroller);
+    this.#svg.addEventListener("keydown", (event) => this.#key(event));
+    for (const kind of ["pointerover", "focusin", "click"]) this.#svg.addEventListener(kind, (event) => this.#pointed(event));
   }
 
-  show(rounds, follow = false) {
-    this.rounds = rounds;
-    this.#draw();
-    if (follow) this.box.scrollLeft = this.box.scrollWidth;
+  // Another request, or more of the same. One that still runs scrolls along, unless somebody has scrolled back.
+  show(request, live = false) {
+    const same = request === this.#request, end = this.#scroller.scrollLeft + this.#scroller.clientWidth >= this.#sized - 60;
+    if (!same) {
+      this.#suited = 0;
+      this.#picked = null;
+      this.#clear();
+    }
+    this.#request = request;
+    this.box.dataset.rounds = request?.rounds.length ?? 0;
+    if (this.#suited < ENOUGH && request?.rounds.length) this.#suit();
+    this.#size();
+    if (live && (end || !same)) this.#scroller.scrollLeft = this.#total;
+    else if (!same) this.#scroller.scrollLeft = 0;
+    this.#later();
   }
 
-  zoom(pixels) {
-    this.pixels = pixels;
-    this.#draw();
+  // All of it at once.
+  fit() {
+    this.#suited = Infinity;
+    this.#to((this.#scroller.clientWidth - 2 * PAD - 1) / this.#span);
+  }
+
+  // The slider's place, 0 to 100.
+  zoom(place) {
+    this.#suited = Infinity;
+    this.#to(LEAST * 2 ** (place / 8));
+  }
+
+  get #span() {
+    return Math.max(1, (this.#request?.end ?? 0) - (this.#request?.start ?? 0));
+  }
+
+  get #total() {
+    const whole = this.#span * this.#pixels + 2 * PAD;
+    return this.#request?.rounds.length ? Math.min(MOST_PX, Math.max(this.#scroller.clientWidth, whole)) : 0;
+  }
+
+  // Rounds wide enough to be read.
+  #suit() {
+    const { rounds } = this.#request;
+    this.#suited = rounds.length;
+    const took = rounds.map((round) => round.end - round.start).sort((a, b) => a - b);
+    this.#to(Math.max(58 / Math.max(0.1, took[took.length >> 1]), (this.#scroller.clientWidth - 2 * PAD - 1) / this.#span / 4));
+  }
+
+  // Another scale; what is in the middle stays there.
+  #to(pixels) {
+    const half = this.#scroller.clientWidth / 2, middle = (this.#scroller.scrollLeft + half - PAD) / this.#pixels;
+    this.#pixels = Math.min(120, Math.max(LEAST / 4, pixels));
+    this.#zoomed(Math.round(Math.max(0, 8 * Math.log2(this.#pixels / LEAST))));
+    this.#size();
+    this.#scroller.scrollLeft = middle * this.#pixels + PAD - half;
+    this.#later();
+  }
+
+  #wheel(event) {
+    if (!event.ctrlKey || !this.#request) return;
+    event.preventDefault();
+    this.#suited = Infinity;
+    this.#to(this.#pixels * (event.deltaY < 0 ? 1.2 : 1 / 1.2));
+  }
+
+  #clear() {
+    for (const { group } of this.#groups.values()) group.remove();
+    this.#groups.clear();
+  }
+
+  #size() {
+    this.#sized = this.#total;
+    this.#wide.style.width = `${this.#sized}px`;
+  }
+
+  #later() {
+    if (!this.#due) this.#due = requestAnimationFrame(() => this.#draw());
   }
 
   #draw() {
-    const focused = document.activeElement?.dataset?.round;
-    this.box.replaceChildren();
-    if (this.rounds.length === 0) return;
-    const first = this.rounds[0].start, last = Math.max(...this.rounds.map((round) => round.end));
-    const width = LEFT + Math.max(40, (last - first) * this.pixels) + 16, height = TOP + 3 * (LANE + GAP) + AXIS;
-    const svg = make("svg", { width, height, role: "group", "aria-label": `${this.rounds.length} rounds` }, this.box);
-    const x = (time) => LEFT + (time - first) * this.pixels;
-    for (const lane of LANES) make("text", { x: 6, y: top(lane) + LANE / 2 + 4 }, svg).textContent = lane;
-    this.#axis(svg, first, last, x, height);
-    for (const round of this.rounds) this.#round(svg, round, x);
-    if (focused !== undefined) svg.querySelector(`[data-round="${focused}"]`)?.focus({ preventScroll: true });
+    cancelAnimationFrame(this.#due);
+    this.#due = 0;
+    this.#back.replaceChildren();
+    this.#names.replaceChildren();
+    const request = this.#request, pixels = this.#pixels, left = this.#scroller.scrollLeft, width = this.#scroller.clientWidth;
+    const known = request?.rounds.length ? layout(request) : null;
+    for (const svg of [this.#svg, this.#names]) svg.setAttribute("height", known ? known.bottom + AXIS : 0);
+    if (!known) return this.#clear();
+    this.#svg.setAttribute("width", width);
+    const x = (time) => PAD + (time - request.start) * pixels - left;
+    const time = (place) => request.start + (place + left - PAD) / pixels;
+    const view = { request, pixels, x, from: time(0), to: time(width), ...known };
+    names(this.#names, view);
+    axis(this.#back, view);
+    phases(this.#back, view);
+    this.#rounds(view);
   }
 
-  #axis(svg, first, last, x, height) {
-    const wanted = 90 / this.pixels, power = 10 ** Math.floor(Math.log10(wanted));
-    const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= wanted);
-    for (let time = Math.ceil(first / step) * step; time <= last; time += step) {
-      make("line", { class: "tick", x1: x(time), x2: x(time), y1: TOP, y2: height - AXIS }, svg);
-      make("text", { x: x(time) + 3, y: height - 7 }, svg).textContent = `${Number(time.toPrecision(6))} ms`;
+  #rounds(view) {
+    const { rounds } = this.#request, { first, found } = inView(rounds, view), shown = new Set(found.map((round) => round.id));
+    for (const [id, { group }] of this.#groups) {
+      if (shown.has(id) || group === document.activeElement) continue;
+      group.remove();
+      this.#groups.delete(id);
+    }
+    let before = this.#back;
+    for (const [place, round] of found.entries()) {
+      const group = this.#group(round, first + place, view);
+      if (before.nextSibling !== group) before.after(group); // in order of time
+      group.setAttribute("transform", `translate(${view.x(round.start).toFixed(2)} 0)`);
+      group.setAttribute("aria-setsize", rounds.length);
+      before = group;
+    }
+    this.#reachable(shown);
+  }
+
+  // One of them can be reached with Tab: the one that is looked at, else the first in view.
+  #reachable(shown) {
+    const entry = shown.has(this.#picked) ? this.#picked : shown.values().next().value;
+    for (const [id, { group }] of this.#groups) {
+      group.setAttribute("tabindex", id === entry ? 0 : -1);
+      group.setAttribute("aria-selected", id === this.#picked);
+      group.classList.toggle("chosen", id === this.#picked);
     }
   }
 
-  #round(svg, round, x) {
-    const group = make("g", { class: "one", tabindex: -1, role: "img", "aria-label": words(round) }, svg);
-    group.dataset.round = round.number;
-    const wide = (start, end) => Math.max(1, (end - start) * this.pixels - 0.5);
-    make("rect", { class: "round", x: x(round.start), y: top("orchestrator"), width: wide(round.start, round.end), height: LANE, rx: 2 }, group);
-    for (const bar of round.bars) {
-      const lane = make("g", { class: bar.lane }, group), y = top(bar.lane);
-      make("rect", { class: "network", x: x(bar.start), y: y + 6, width: wide(bar.start, bar.end), height: LANE - 12 }, lane);
-      if (bar.computes > bar.begins) make("rect", { class: "queue", x: x(bar.begins), y: y + 3, width: wide(bar.begins, bar.computes), height: LANE - 6 }, lane);
-      if (bar.ends > bar.computes) make("rect", { class: "compute", x: x(bar.computes), y, width: wide(bar.computes, bar.ends), height: LANE, rx: 2 }, lane);
-    }
-    if (round.troubles.length) make("path", { class: "trouble", d: `M${x(round.start)} ${top("orchestrator")}l6 0l0 10z` }, group);
-    const start = Math.min(round.start, ...round.bars.map((bar) => bar.start));
-    make("rect", { class: "hit", x: x(start), y: TOP - 3, width: wide(start, round.end), height: 3 * (LANE + GAP) - GAP + 6 }, group);
-    make("title", {}, group).textContent = words(round);
-    group.addEventListener("pointerenter", () => this.chosen(round));
-    group.addEventListener("focus", () => this.chosen(round));
-    group.addEventListener("click", () => group.focus());
+  #group(round, place, view) {
+    const key = `${view.pixels} ${round.exchanges.length} ${view.bottom}`, known = this.#groups.get(round.id);
+    if (known?.key === key) return known.group;
+    const group = known?.group ?? make("g", { class: "one", role: "option", "aria-posinset": place + 1 }, this.#svg);
+    group.dataset.place = place;
+    fill(group, round, view);
+    this.#groups.set(round.id, { group, key });
+    return group;
   }
 
-  #step(event) {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
-    if (!(event.key in steps) || this.rounds.length === 0) return;
+  #pointed(event) {
+    const group = event.target.closest("g.one");
+    if (!group) return;
+    this.#pick(Number(group.dataset.place));
+    if (event.type === "click") group.focus();
+  }
+
+  #pick(place) {
+    const round = this.#request.rounds[place];
+    if (!round || round.id === this.#picked) return;
+    this.#picked = round.id;
+    this.#reachable(new Set(this.#groups.keys()));
+    this.#chosen(this.#request, round);
+  }
+
+  #key(event) {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
+    const group = event.target.closest("g.one");
+    if (!(event.key in steps) || !group) return;
     event.preventDefault();
-    const all = [...this.box.querySelectorAll("g.one")], now = all.indexOf(document.activeElement);
-    const next = all[Math.min(all.length - 1, Math.max(0, now + steps[event.key]))] ?? all[0];
-    next.focus();
-    next.scrollIntoView({ inline: "nearest", block: "nearest" });
+    const { rounds } = this.#request, place = Math.min(rounds.length - 1, Math.max(0, Number(group.dataset.place) + steps[event.key]));
+    const round = rounds[place], from = (round.start - this.#request.start) * this.#pixels, width = this.#scroller.clientWidth;
+    const to = from + (round.end - round.start) * this.#pixels + 2 * PAD;
+    if (from < this.#scroller.scrollLeft || to > this.#scroller.scrollLeft + width) this.#scroller.scrollLeft = from - width / 3;
+    this.#draw();
+    this.#groups.get(round.id)?.group.focus({ preventScroll: true });
   }
-}
-
-// One round in a sentence.
-export function words(round) {
-  const said = round.said, took = (round.end - round.start).toFixed(1);
-  const proposed = said["outrider.round.proposed"], accepted = said["outrider.round.accepted"];
-  const guess = proposed ? `${accepted} of ${proposed} draft tokens accepted` : "no draft tokens";
-  const trouble = round.troubles.length ? `; ${round.troubles.map((each) => each.name.replace("outrider.", "")).join(", ")}` : "";
-  return `round ${round.number}, ${said["outrider.round.mode"]}: ${guess}, ${said["outrider.round.emitted"]} emitted, ${took} ms${trouble}`;
 }

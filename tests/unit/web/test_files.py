@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from orchestrator.web import files
 from orchestrator.web.files import Files
+from outrider import semconv
 from tests.unit.web.asgi import Client
 
 STATIC = Path(files.__file__).parent / "static"
@@ -54,3 +55,28 @@ def test_tokens_go_into_the_page_as_text() -> None:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", path.read_text()), (
             path.name
         )
+
+
+def test_the_page_reads_spans_by_names_that_there_are() -> None:
+    """They are written down once more in its script, which cannot import the registry."""
+    text = (STATIC / "trace.js").read_text()
+    said = re.search(r"SAID = \{(.*?)\};", text, re.DOTALL)
+    assert said
+    words = [
+        prefix.replace("${A}", "outrider.") + name
+        for prefix, name in re.findall(r"[`\"](\$\{A\})?([\w.]+)[`\"]", said[1])
+    ]
+    assert len(words) > 25
+    assert set(words) <= {each.name for each in semconv.ATTRIBUTES}
+    events = re.findall(r"\[`\$\{A\}([\w.]+)`\]:", text)
+    assert len(events) == 3
+    assert {f"outrider.{name}" for name in events} <= {each.name for each in semconv.EVENTS}
+    for name in ("draft.propose", "draft.prepare", "target.verify", "generate", "round", "queue", "prompt", "prefill"):
+        assert f'"{name}"' in text
+        assert name in {each.name for each in semconv.SPANS}
+
+
+def test_nothing_on_the_page_moves_by_itself() -> None:
+    """So there is nothing to hold still for those who prefer that."""
+    for path in (STATIC / "style.css", *STATIC.glob("*.js")):
+        assert not re.search(r"animation|transition|@keyframes|smooth", path.read_text())

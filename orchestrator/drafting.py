@@ -181,6 +181,12 @@ class Drafting:
             self._asking.cancel()
             await asyncio.wait({self._asking})
 
+    def away(self, number: int, span: Span) -> None:
+        """The draft is expected in this round, and is away."""
+        if number != self._faulty:
+            self.missing(number)
+            span.add_event(semconv.EVENT_DRAFT_FAULT, {semconv.ERROR_TYPE: Unavailable.__name__})
+
     def missing(self, number: int) -> None:
         """The draft is expected in this round and is away."""
         if number != self._faulty:

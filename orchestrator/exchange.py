@@ -123,6 +123,7 @@ class Exchange:
     def sent(self, request: Any) -> None:
         """The message has left; a round of a run needs none."""
         self._sent = request.ByteSize()
+        self._way.meters.sent += self._sent
 
     def answered(self, response: Any, in_run: bool = False) -> None:
         """The answer came just now; later calls change nothing. What the replica did not need of the time since the
@@ -135,7 +136,7 @@ class Exchange:
         if not in_run:
             self._network_us = timings.network_us(took_s)
         way = self._way
-        way.meters.exchange(took_s, self._network_us, self._sent, received)
+        way.meters.exchange(took_s, self._network_us, received)
         if response.WhichOneof("outcome") == "cache_miss":
             self._note_miss(way)
         way.moved = False
@@ -148,7 +149,9 @@ class Exchange:
 
     def arrived(self, response: Any) -> None:
         """The answer came at a time of its own, perhaps before anybody looked for it."""
-        if self.timings is _NO_TIMINGS and not self._over:
+        if self._over:
+            self._way.meters.received += response.ByteSize()
+        elif self.timings is _NO_TIMINGS:
             self.span.add_event(semconv.EVENT_ARRIVED)
             self.answered(response)
 

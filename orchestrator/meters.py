@@ -3,6 +3,7 @@
 It knows what is counted, not why anything happened.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from orchestrator.plans import Drafter
@@ -23,17 +24,25 @@ class TierMeters:
         self.misses = misses
         self.sent = self.received = 0
 
-    def exchange(self, took_s: float, network_us: int | None, sent: int, received: int) -> None:
-        """A message was answered. No network time in a run: nobody can tell it there."""
+    def exchange(self, took_s: float, network_us: int | None, received: int) -> None:
+        """A message was answered; ``sent`` was counted as it left. In a run nobody can tell the network's time."""
         self.exchange_s.record(took_s)
         if network_us is not None:
             self.network_s.record(network_us / 1e6)
-        self.sent += sent
         self.received += received
 
     def missed(self, reason: str) -> None:
         """The answer was a CacheMiss."""
         self.misses.add(1, self.tier, reason)
+
+
+_TIERS = ("draft", "target")
+_REFUSALS = ("tenant_rate", "crowded", "waited", "deadline")
+
+
+def _at_zero(*labels: tuple[str, ...]) -> dict[Labels, Number]:
+    """Series that are known beforehand begin at 0: the first event of one that begins at 1 is in no rate."""
+    return dict.fromkeys(itertools.product(*labels), 0)
 
 
 _Kind = tuple[str, Drafter, int, int, int]
@@ -51,18 +60,18 @@ class Meters:
         self.wasted = Counter(semconv.M_WASTED)
         self.exchange_s = Histogram(semconv.M_EXCHANGE)
         self.network_s = Histogram(semconv.M_NETWORK)
-        self.misses = Counter(semconv.M_MISSES)
-        self.failovers = Counter(semconv.M_FAILOVERS)
+        self.misses = Counter(semconv.M_MISSES, _at_zero(_TIERS, ("moved", "lost")))
+        self.failovers = Counter(semconv.M_FAILOVERS, _at_zero(_TIERS, ("Unavailable",)))
         self.faults = Counter(semconv.M_FAULTS)
         self.requests = Counter(semconv.M_REQUESTS)
-        self.refusals = Counter(semconv.M_REFUSALS)
+        self.refusals = Counter(semconv.M_REFUSALS, _at_zero(_REFUSALS))
         self.prompt = Counter(semconv.M_PROMPT)
         self.cached = Counter(semconv.M_CACHED)
         self.request_s = Histogram(semconv.M_REQUEST)
         self.queue_s = Histogram(semconv.M_QUEUE)
         self.ttft_s = Histogram(semconv.M_TTFT)
         self.tpot_s = Histogram(semconv.M_TPOT)
-        self.tiers = {tier: self._tier(tier) for tier in ("draft", "target")}
+        self.tiers = {tier: self._tier(tier) for tier in _TIERS}
 
     def _tier(self, tier: str) -> TierMeters:
         return TierMeters(tier, self.exchange_s.of(tier), self.network_s.of(tier), self.misses)

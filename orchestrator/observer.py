@@ -3,7 +3,6 @@
 It knows times and outcomes, not how an answer is made. No text of a prompt or an answer comes here.
 """
 
-import asyncio
 import contextlib
 import logging
 import time
@@ -38,7 +37,7 @@ class Seen:
     trace: RequestTrace
     meters: Meters
     arrived: float
-    outcome: str = "cancelled"
+    outcome: str = "cancelled"  # until something else is known; a client may go as soon as it has been told all
     model: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     error: Exception | None = None
@@ -116,9 +115,6 @@ class Observer:
         seen = Seen(self.recorder.begin(parent), self.meters, time.perf_counter())
         try:
             yield seen
-        except (GeneratorExit, asyncio.CancelledError):
-            seen.outcome = "cancelled"
-            raise
         except Exception as error:
             seen.outcome, seen.error = type(error).__name__, error
             raise
@@ -136,8 +132,11 @@ class Observer:
 
     @staticmethod
     def _failed(seen: Seen) -> bool:
-        """Whether it failed for a reason that is not in the request itself."""
-        return seen.error is not None and (isinstance(seen.error, _OURS) or not isinstance(seen.error, OutriderError))
+        """Whether it failed for a reason that is not in the request itself. One that was not let in has its count."""
+        error = seen.error
+        if error is None or (isinstance(error, ResourceExhausted) and not seen.trace.session_id):
+            return False
+        return isinstance(error, _OURS) or not isinstance(error, OutriderError)
 
     def _count(self, seen: Seen, took_s: float) -> None:
         meters = self.meters

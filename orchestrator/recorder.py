@@ -3,6 +3,7 @@
 It knows spans and when a request has ended, not what a request is.
 """
 
+import contextlib
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanContext, SpanKind
 
 from outrider import semconv, spans, telemetry
 from outrider.spans import LightSpan
+
+_NEEDED = (semconv.SPAN_GENERATE, semconv.SPAN_QUEUE, semconv.SPAN_PROMPT, semconv.SPAN_PREFILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class RequestTrace:
 
     def ended(self, span: LightSpan) -> None:
         """A span has ended."""
-        if self.recorder.take(span):
+        if self.recorder.take(span, needed=span.name in _NEEDED):
             self.kept.append(span)
         else:
             self.left_out += 1
@@ -48,9 +51,11 @@ class RequestTrace:
 
     @property
     def spans(self) -> list[LightSpan]:
-        """All that is known: those that have ended, and the request's own."""
-        ended = [each for span in self.kept for each in (*span.noted(), span)]
-        return [*ended, self.root] if isinstance(self.root, LightSpan) and not self.over else ended
+        """All that is known: those that have ended, unless what they are below was left out, and the request's own."""
+        running = [self.root] if isinstance(self.root, LightSpan) and not self.over else []
+        there = {id(span) for span in (*self.kept, *running)}
+        kept = [span for span in self.kept if span.above is None or id(span.above) in there]
+        return [*(each for span in kept for each in (*span.noted(), span)), *running]
 
 
 class Recorder:
@@ -77,18 +82,30 @@ class Recorder:
         """A request is over. ``keep``: it is exported although it was not sampled, beside the event loop: its spans may
         be many."""
         trace.over = True
-        if keep and not trace.sampled:
-            self._leaving.submit(_export, trace.spans)
+        if keep and not trace.sampled and telemetry.tracing().on:
+            leaving = trace.spans
+            for span in leaving:
+                span.settle()
+            with contextlib.suppress(RuntimeError):  # the process ends
+                self._leaving.submit(_export, leaving)
         if self._running.pop(id(trace), None) is not None:
-            self._over[id(trace)] = trace
+            self._remember(trace)
+
+    def _remember(self, trace: RequestTrace) -> None:
+        """One that never got a session cannot be asked for: it takes nobody's place."""
+        if not trace.session_id:
+            self.held -= sum(span.size for span in trace.kept)
+            return
+        self._over[id(trace)] = trace
         while len(self._over) > self._keeping.requests:
             self._forget_oldest()
 
-    def take(self, span: LightSpan) -> bool:
-        """Whether another span, and what was noted in it, can be held; older requests give way."""
+    def take(self, span: LightSpan, needed: bool) -> bool:
+        """Whether another span, and what was noted in it, can be held; older requests give way. One that is ``needed``
+        can be: each request has few of them."""
         while self.held >= self._keeping.spans and self._over:
             self._forget_oldest()
-        if self.held >= self._keeping.spans:
+        if self.held >= self._keeping.spans and not needed:
             return False
         self.held += span.size
         return True

@@ -82,7 +82,7 @@ class Generation:
         follows = self._goes_on()
         number = self._next
         if self._draft_away and self.answer.remaining > 1:  # the last token is the target's own anyway
-            self.drafting.missing(number)
+            self.drafting.away(number, span)
         guess = Guess() if follows else await self.drafting.guess(self._plan, number, span)
         began = self._last_verdict if follows else time.perf_counter()
         self.drafting.look_ahead(self._plan, number, guess.tokens, span)

@@ -3,6 +3,7 @@
 It does not know which service it guards.
 """
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -55,11 +56,9 @@ async def _abort(context: Any, method: str, error: Exception) -> None:
     await context.abort_with_status(to_status(error))
 
 
-def _count(context: Any, method: str, began: float) -> None:
-    """A call has ended. One whose caller has gone has no status of ours."""
-    code = context.code()
-    if code is None or code == 0:
-        code = grpc.StatusCode.CANCELLED if context.cancelled() else grpc.StatusCode.OK
+def _count(context: Any, method: str, began: float, gone: bool) -> None:
+    """A call has ended. One whose caller has ``gone`` has no status of ours."""
+    code = grpc.StatusCode.CANCELLED if gone else context.code() or grpc.StatusCode.OK
     name = code.name if isinstance(code, grpc.StatusCode) else _CODES.get(code, str(code))
     calls.record(time.perf_counter() - began, method.lstrip("/"), name)
 
@@ -91,33 +90,39 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
 
 def _guard_unary(behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
     async def guarded(request: Any, context: Any) -> Any:
-        began = time.perf_counter()
+        began, gone = time.perf_counter(), False
         try:
             refuse_unknown_fields(_checked(request))
             return await behavior(request, context)
+        except (GeneratorExit, asyncio.CancelledError):
+            gone = True
+            raise
         except grpc.aio.BaseError:
             raise
         except Exception as error:
             await _abort(context, method, error)
         finally:
-            _count(context, method, began)
+            _count(context, method, began, gone)
 
     return guarded
 
 
 def _guard_stream(behavior: Any, method: str) -> Callable[[Any, Any], AsyncIterator[Any]]:
     async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
-        began = time.perf_counter()
+        began, gone = time.perf_counter(), False
         try:
             checked = _each_checked(requests) if hasattr(requests, "__aiter__") else _checked(requests)
             async with contextlib.aclosing(behavior(checked, context)) as responses:
                 async for response in responses:
                     yield response
+        except (GeneratorExit, asyncio.CancelledError):
+            gone = True
+            raise
         except grpc.aio.BaseError:
             raise
         except Exception as error:
             await _abort(context, method, error)
         finally:
-            _count(context, method, began)
+            _count(context, method, began, gone)
 
     return guarded

@@ -6,6 +6,7 @@ does not know what the spans say.
 
 import base64
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from google.protobuf.message import Message
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 
+log = logging.getLogger(__name__)
 _IDS = ("traceId", "spanId", "parentSpanId")
 
 
@@ -73,11 +75,23 @@ def _objects(text: str) -> list[Any]:
     try:
         whole = json.loads(text)
     except json.JSONDecodeError:
-        try:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError as error:
-            raise ValueError(f"this is neither JSON nor JSON lines: {error}") from None
+        return _lines(text)
     return whole if isinstance(whole, list) else [whole]
+
+
+def _lines(text: str) -> list[Any]:
+    """Of a file of lines, those that can be read: a receiver may have been killed while it wrote one."""
+    found, wrong = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found += [json.loads(line)] if line.strip() else []
+        except json.JSONDecodeError as error:
+            wrong.append(f"line {number}: {error.msg}")
+    if wrong and not found:
+        raise ValueError(f"this is neither JSON nor JSON lines: {wrong[0]}")
+    if wrong:
+        log.warning("%d lines cannot be read and are left out: %s", len(wrong), wrong[0])
+    return found
 
 
 def _each(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

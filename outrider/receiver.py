@@ -9,7 +9,7 @@ import asyncio
 import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import uvloop
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -26,6 +26,8 @@ from outrider import logs, otlp_json
 from outrider.server import Server, wait_for_signal
 
 log = logging.getLogger("receiver")
+MOST_BYTES = 256 * 2**20
+"""Of a file; then it begins anew, and the one before is kept."""
 
 
 class Receiver(TraceServiceServicer):
@@ -33,11 +35,21 @@ class Receiver(TraceServiceServicer):
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._file = file.open("a")
+        self._path = file
+        self._file = self._anew()
+
+    def _anew(self) -> TextIO:
+        """An empty file; what was written before has the name with ``.1`` after it."""
+        if self._path.exists():
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        return self._path.open("w")
 
     async def Export(self, request: ExportTraceServiceRequest, context: Any) -> ExportTraceServiceResponse:
         """Write one request down."""
         line = await asyncio.to_thread(otlp_json.line, request)
+        if self._file.tell() + len(line) > MOST_BYTES:
+            self._file.close()
+            self._file = self._anew()
         self._file.write(line)
         self._file.flush()
         return ExportTraceServiceResponse()

@@ -176,7 +176,9 @@ LABEL_MODE = _attribute("mode", "As `outrider.round.mode`.")
 LABEL_K = _attribute("draft_tokens", "Draft tokens sent to verify in the round.")
 LABEL_DRAFTER = _attribute("drafter", "`ngram` or `model`.")
 LABEL_POSITION = _attribute("position", "Place in the block, from 0 as in vLLM.")
-LABEL_RESULT = _attribute("result", "Of a look-ahead: `hit` or `miss`.")
+LABEL_RESULT = _attribute(
+    "result", "Of a look-ahead: `hit` (in time) or `miss`; a late one may still be used."
+)
 LABEL_TIER = _attribute("tier", "`draft` or `target`.")
 LABEL_DIRECTION = _attribute("direction", "`sent` or `received`, as the orchestrator sees it.")
 LABEL_REASON = _attribute("reason", "Why, in one word.")
@@ -232,7 +234,9 @@ M_ACCEPTED_AT = _counter(
     "outrider.spec_decode_num_accepted_tokens_per_pos", "{token}", "Of those, accepted.", LABEL_POSITION
 )
 M_LOOK_AHEADS = _counter("outrider.look_aheads", "{round}", "Rounds in which the draft looked ahead.", LABEL_RESULT)
-M_WASTED = _counter("outrider.look_ahead_wasted_tokens", "{token}", "Draft tokens prepared for what did not happen.")
+M_WASTED = _counter(
+    "outrider.look_ahead_wasted_tokens", "{token}", "Draft tokens that came in time, for what did not happen."
+)
 M_ROUND = _histogram("outrider.round.duration", "s", "A round, from its plan to its commit.", _SHORT_S, LABEL_MODE)
 M_EXCHANGE = _histogram(
     "outrider.exchange.duration", "s", "From a message to its answer; in a run from verdict to verdict.", _SHORT_S,
@@ -280,7 +284,7 @@ M_EVICTIONS = _counter(
 M_LOOKED_UP = _counter("outrider.prefix_cache_queries", "{token}", "Tokens looked up in the prefix cache.", by=_BOTH)
 M_FOUND = _counter("outrider.prefix_cache_hits", "{token}", "Of those, found, so not computed.", by=_BOTH)
 M_CALLS = _histogram(
-    "rpc.server.call.duration", "s", "A call; a stream lasts as long as its session's answer.", _REQUEST_S,
+    "rpc.server.call.duration", "s", "A gRPC call, not one over HTTP.", _REQUEST_S,
     RPC_METHOD, RPC_STATUS, by="all",
 )  # fmt: skip
 

@@ -89,6 +89,15 @@ class LightSpan(Span):
         self._notes.append((name, kind, start_ns, end_ns, *description))
 
     @property
+    def above(self) -> "LightSpan | None":
+        """The span of this process that it is below."""
+        return self._parent if isinstance(self._parent, LightSpan) else None
+
+    def settle(self) -> None:
+        """Make its ids, before another thread asks for them."""
+        assert self.context
+
+    @property
     def size(self) -> int:
         """How many spans it is with those that were noted by now. It does not grow when it has ended, but for a rare
         one."""

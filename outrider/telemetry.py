@@ -259,10 +259,19 @@ def _readers(environment: Mapping[str, str]) -> list[MetricReader]:
     return readers
 
 
+def _resource(service: str) -> Resource:
+    """What this process is; the standard variables may call it otherwise."""
+    found = Resource.create()
+    named = not str(found.attributes["service.name"]).startswith("unknown_service")
+    return found if named else found.merge(Resource({"service.name": f"outrider-{service}"}))
+
+
 def start(service: str, environment: Mapping[str, str]) -> None:
     """Install the exporters that the environment asks for, if any. Call once per process. Raises ValueError and
     OSError."""
-    resource = Resource.create({"service.name": f"outrider-{service}"})
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return
+    resource = _resource(service)
     exporter, sampler, readers = _exporter(environment), _sampler(environment), _readers(environment)
     if exporter is not None:
         global _tracing

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from outrider.instruments import Counter, Labels, Number
 from tests.integration.prompts import prompt_of
 from tests.stack import Answer, Farm, Stack, make_request, own_stack
 from tests.waiting import eventually
+
+
+def seen(counter: Counter) -> dict[Labels, Number]:
+    """Series that have counted anything."""
+    return {labels: count for labels, count in counter.read().items() if count}
 
 
 def total(answers: list[Answer], field: str) -> int:
@@ -78,8 +84,8 @@ async def test_refusals_and_failures_are_counted_by_reason(farm: Farm, llama: Pa
         await asyncio.gather(running, return_exceptions=True)
         await eventually(lambda: meters.requests.total("cancelled") == 1, "the first one is given up")
         await stack.fails(make_request([5], session_id="nobody"))
-        assert meters.refusals.read() == {("waited",): 1}
-        assert meters.requests.read() == {("ResourceExhausted",): 1, ("cancelled",): 1, ("InvalidArgument",): 1}
+        assert seen(meters.refusals) == {("waited",): 1}
+        assert seen(meters.requests) == {("ResourceExhausted",): 1, ("cancelled",): 1, ("InvalidArgument",): 1}
 
 
 async def test_a_lost_target_is_a_fail_over_with_its_reason(farm: Farm, llama: Path) -> None:
@@ -91,7 +97,7 @@ async def test_a_lost_target_is_a_fail_over_with_its_reason(farm: Farm, llama: P
         used = next(m for m in stack.pools.targets.members if m.address == place_of(stack, kept))
         used.failed("for the test")
         await stack.generate(prompt_of(5), 0, max_new_tokens=8, session_id=kept.session_id)
-        assert stack.pools.meters.misses.read() == {("target", "moved"): 1}
+        assert seen(stack.pools.meters.misses) == {("target", "moved"): 1}
 
 
 def place_of(stack: Stack, answer: Answer) -> str:

@@ -37,9 +37,6 @@ class Context:
     def code(self) -> Any:
         return self.status.code if self.status is not None else None
 
-    def cancelled(self) -> bool:
-        return False
-
 
 class Details:
     method = "/outrider.v1.Service/Call"
@@ -108,3 +105,13 @@ async def test_each_call_is_counted_with_its_method_and_status(monkeypatch: pyte
         with pytest.raises(Aborted):
             await call(InvalidArgument("field", "is wrong"), streams, Context())
     assert calls.count("outrider.v1.Service/Call", "INVALID_ARGUMENT") == calls.count() == 2
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_call_whose_caller_has_gone_counts_as_cancelled(monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
+    calls = Histogram(interceptor.calls.metric)
+    monkeypatch.setattr(interceptor, "calls", calls)
+    gone: Any = asyncio.CancelledError()
+    with pytest.raises(asyncio.CancelledError):
+        await call(gone, streams, Context())
+    assert calls.count("outrider.v1.Service/Call", "CANCELLED") == 1

@@ -48,10 +48,10 @@ def test_what_was_not_proposed_is_unobserved_not_rejected() -> None:
 
 def test_a_round_of_a_run_has_no_network_time() -> None:
     meters = Meters()
-    meters.tiers["target"].exchange(0.02, None, 0, 40)
-    meters.tiers["target"].exchange(0.03, 2000, 50, 40)
+    meters.tiers["target"].exchange(0.02, None, 40)
+    meters.tiers["target"].exchange(0.03, 2000, 40)
     assert (meters.exchange_s.count("target"), meters.network_s.count("target")) == (2, 1)
-    assert meters.bytes() == {("target", "sent"): 50, ("target", "received"): 80}
+    assert meters.bytes() == {("target", "received"): 80}
 
 
 def test_every_instrument_is_offered_for_export_once() -> None:

@@ -12,7 +12,7 @@ from orchestrator.meters import Meters
 from orchestrator.observer import Observer, Seen, SlowRule
 from orchestrator.recorder import Keeping, Recorder
 from outrider import semconv
-from outrider.errors import InvalidArgument, OutriderError, Unavailable
+from outrider.errors import InvalidArgument, OutriderError, ResourceExhausted, Unavailable
 from outrider.spans import LightSpan
 
 
@@ -131,3 +131,19 @@ def test_slow_and_failed_requests_are_kept(
         if error is not None:
             raise error
     assert attributes(seen).get(semconv.KEPT_BECAUSE) == kept
+
+
+def test_a_client_that_goes_when_it_has_been_told_all_has_its_answer(observer: Observer) -> None:
+    with pytest.raises(GeneratorExit), observer.request(None) as seen:
+        seen.outcome = "stop"
+        raise GeneratorExit
+    assert observer.meters.requests.read() == {("stop",): 1}
+
+
+def test_a_refusal_at_the_door_is_no_failure_of_ours(observer: Observer, caplog: pytest.LogCaptureFixture) -> None:
+    """It has its count; an overload would be a flood of warnings and traces otherwise."""
+    caplog.set_level(logging.INFO)
+    with pytest.raises(ResourceExhausted), observer.request(None) as seen:
+        raise ResourceExhausted("crowded")
+    assert semconv.KEPT_BECAUSE not in attributes(seen)
+    assert [record.levelno for record in caplog.records] == [logging.INFO]

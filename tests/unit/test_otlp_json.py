@@ -65,3 +65,9 @@ def test_what_is_no_trace_is_refused_in_words(text: str) -> None:
         return
     with pytest.raises(ValueError, match="this is n"):
         otlp_json.read(text)
+
+
+def test_a_line_that_was_torn_costs_that_line_only(caplog: pytest.LogCaptureFixture) -> None:
+    line = json.dumps(saved()[1])
+    assert len(otlp_json.read(f"{line}\n{line[:50]}\n{line}\n")) == 4
+    assert "line 2" in caplog.text

@@ -64,16 +64,30 @@ def test_older_requests_give_way_to_the_spans_of_new_ones() -> None:
     assert recorder.held <= 10
 
 
-def test_what_has_no_room_is_left_out_and_said_so() -> None:
+def test_what_has_no_room_is_left_out_and_said_so_but_for_the_request_itself() -> None:
+    """Nor is anything kept whose round was left out: it would hang loose."""
     recorder = Recorder(Keeping(spans=2))
     running = recorder.begin(None)
-    for _ in range(5):
-        spans.child(running.root, "round").end()
-    assert (len(running.kept), running.left_out, recorder.held) == (2, 3, 2)
+    running.session_id = "s"
+    for _ in range(3):
+        with spans.child(running.root, "round") as round_:
+            spans.child(round_, "target.verify").end()
+    assert (len(running.kept), running.left_out, recorder.held) == (2, 4, 2)
     running.root.end()
     recorder.end(running, keep=False)
+    assert [span.name for span in running.spans] == ["target.verify", "round", "generate"]
     request(recorder, "next", rounds=1)
-    assert recorder.held == 2
+    assert [trace.session_id for trace in recorder.recent("")] == ["next"]
+
+
+def test_requests_that_nobody_can_ask_for_take_no_place() -> None:
+    """Such as wrong ones, and calls with a wrong key."""
+    recorder = Recorder(Keeping(requests=2))
+    request(recorder, "s")
+    for _ in range(5):
+        request(recorder, "")
+    assert [trace.session_id for trace in recorder.recent("")] == ["s"]
+    assert recorder.held == 4
 
 
 def test_a_running_request_is_seen_with_what_has_ended_of_it() -> None:
@@ -122,6 +136,7 @@ def test_what_was_noted_in_a_span_takes_room_too_and_gives_it_back() -> None:
     recorder = Recorder(Keeping(requests=1))
     for _ in range(3):
         trace = recorder.begin(None)
+        trace.session_id = "s"
         with spans.child(trace.root, "round") as round_:
             assert isinstance(round_, LightSpan)
             round_.note("target.verify", SpanKind.CLIENT, 1, 2, lambda about: {}, None)

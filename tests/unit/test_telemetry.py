@@ -172,3 +172,24 @@ def test_counters_and_histograms_leave_when_asked_for() -> None:
 
 def test_instruments_without_an_exporter_cost_nothing_and_are_no_error() -> None:
     telemetry.export([])
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({}, "outrider-target"),
+        ({"OTEL_SERVICE_NAME": "mine"}, "mine"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=mine"}, "mine"),
+    ],
+)
+def test_the_standard_variables_may_name_a_service_otherwise(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], name: str
+) -> None:
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert telemetry._resource("target").attributes["service.name"] == name
+
+
+def test_the_sdk_can_be_switched_off_by_its_standard_variable() -> None:
+    telemetry.start("test", {"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "console"})
+    assert not telemetry.tracing().on

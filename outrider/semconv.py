@@ -176,9 +176,7 @@ LABEL_MODE = _attribute("mode", "As `outrider.round.mode`.")
 LABEL_K = _attribute("draft_tokens", "Draft tokens sent to verify in the round.")
 LABEL_DRAFTER = _attribute("drafter", "`ngram` or `model`.")
 LABEL_POSITION = _attribute("position", "Place in the block, from 0 as in vLLM.")
-LABEL_RESULT = _attribute(
-    "result", "Of a look-ahead: `hit` (in time) or `miss`; a late one may still be used."
-)
+LABEL_RESULT = _attribute("result", "Of a look-ahead: `hit` (in time) or `miss`; a late one may still be used.")
 LABEL_TIER = _attribute("tier", "`draft` or `target`.")
 LABEL_DIRECTION = _attribute("direction", "`sent` or `received`, as the orchestrator sees it.")
 LABEL_REASON = _attribute("reason", "Why, in one word.")

@@ -35,9 +35,11 @@ function exchange({ name, start, end, said }) {
     known(said[SAID.rows], String), bytes]);
 }
 
+const visible = (text) => text.replaceAll("\n", "⏎");
+
 // Elements that show a round.
 export function details(request, round) {
-  const tokens = tokensOf(round.said).map(({ fate, text }) => made(fate === "rejected" ? "s" : "span", { className: `token ${fate}` }, text));
+  const tokens = tokensOf(round.said).map(({ fate, text }) => made(fate === "rejected" ? "s" : "span", { className: `token ${fate}` }, visible(text)));
   const heads = ["", "took", "network", "queue", "passes", "rows in the last", "bytes out / in"];
   const table = made("table", {}, made("thead", {}, row(heads, "th")), made("tbody", {}, ...round.exchanges.map(exchange)));
   return [

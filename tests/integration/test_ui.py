@@ -164,7 +164,7 @@ async def test_lanes_scroll_along_and_draw_only_what_is_in_view(browser: Browser
         await opened.click("#fit")
         await expect(drawn).to_have_count(rounds)
         await opened.click("#all summary")
-        assert await opened.locator("#all tbody tr").count() == rounds
+        await expect(opened.locator("#all tbody tr")).to_have_count(rounds)
 
 
 async def test_the_same_answer_of_the_target_alone_is_compared_token_by_token(browser: Browser, stack: Stack) -> None:

@@ -134,7 +134,8 @@ class RoundStream:
             raise Unavailable(self._abandoned) from None
 
     async def _answer(self, number: int, instead: Callable[[Any], bool] | None) -> Any:
-        """The next answer that is not one to an optional message, or that will do instead."""
+        """The next answer that is not one to an optional message, or that will do instead: only that to the last of them
+        may. A question and a look-ahead of one round have one number, and the answer to the former may be passed over."""
         while True:
             if self._reading is None and not self._optional:
                 return self._checked(await self._call.read(), number)
@@ -143,7 +144,7 @@ class RoundStream:
             if self._checked(response, number).round == number:
                 self._optional.clear()
                 return response
-            if instead is not None and instead(response):
+            if instead is not None and not self._optional and instead(response):
                 self._optional.append(number)
                 return response
 

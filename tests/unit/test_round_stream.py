@@ -188,3 +188,26 @@ async def test_answers_that_are_not_wanted_any_more_are_passed_over_whether_they
     assert (await stream.ask(request(9))).round == 9
     await come(call, answer(10))
     assert (await stream.ask(request(10))).round == 10
+
+
+async def test_the_answer_to_a_question_that_was_passed_over_never_does_for_a_look_ahead_of_its_round() -> None:
+    """Both have the number 4: the block of a question for which something prepared was taken instead, then what the
+    look-ahead of that round brings. Only the latter may do for round 5."""
+    stream, call = opened()
+    await stream.send(request(3))
+    asked = asyncio.create_task(stream.ask(request(4), lambda response: response.round == 3))
+    await come(call, answer(3))
+    assert (await asked).round == 3
+    await stream.send(request(4))
+    offered: list[int] = []
+
+    def will_do(response: Any) -> bool:
+        offered.append(response.round)
+        return True
+
+    asked = asyncio.create_task(stream.ask(request(5), will_do))
+    await come(call, answer(4))
+    assert not offered, "the answer to the question"
+    await come(call, answer(4))
+    assert (await asked).round == 4
+    assert offered == [4]

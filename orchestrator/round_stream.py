@@ -134,8 +134,8 @@ class RoundStream:
             raise Unavailable(self._abandoned) from None
 
     async def _answer(self, number: int, instead: Callable[[Any], bool] | None) -> Any:
-        """The next answer that is not one to an optional message, or that will do instead: only that to the last of them
-        may. A question and a look-ahead of one round have one number, and the answer to the former may be passed over."""
+        """The next answer that is not one to an optional message, or that will do instead, if it is that to the last of
+        them: a question and a look-ahead of one round have one number, and the question may have been passed over."""
         while True:
             if self._reading is None and not self._optional:
                 return self._checked(await self._call.read(), number)

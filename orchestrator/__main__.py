@@ -19,7 +19,7 @@ from orchestrator.web.app import application
 from orchestrator.web.guard import is_loopback
 from orchestrator.web.server import WebServer
 from outrider import config as configuration
-from outrider import logs, telemetry
+from outrider import logs, metric_settings, telemetry
 from outrider.interceptor import calls
 from outrider.redis_calls import check_url
 from outrider.registry import Registry
@@ -68,7 +68,7 @@ async def _serve(config: OrchestratorConfig) -> None:
     server = Server(config.listen, [NAME], config.max_streams, config.drain_s + _LEAVE_S)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     pages = _pages(config, service, tenants)
-    telemetry.export([*service.looking.instruments(), calls])
+    metric_settings.export([*service.looking.instruments(), calls])
     for page in pages:
         await page.start()
     await server.start()

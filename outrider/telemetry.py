@@ -1,9 +1,7 @@
-"""How what is seen leaves a process: which exporters, which requests are traced, and how context crosses a stream.
+"""How what is seen leaves a process: its spans and metrics, and how context crosses a stream.
 
-Tracing is off unless the standard variables ask for it (OTEL_TRACES_EXPORTER=otlp or console, or an
-OTEL_EXPORTER_OTLP_ENDPOINT), and OTEL_TRACES_SAMPLER says which requests. A bounded queue drops spans when the
-collector is away; nothing else happens. Metrics go where OTEL_METRICS_EXPORTER says (otlp, prometheus, console, or
-several with commas; off by default). It does not know what a round is.
+Both are off unless the standard variables ask for them (``trace_settings``, ``metric_settings``). A bounded queue drops
+spans when the collector is away; nothing else happens. It does not know what a round is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,31 +10,21 @@ from typing import Any
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    ConsoleMetricExporter,
-    MetricExporter,
-    MetricReader,
-    MetricsData,
-    PeriodicExportingMetricReader,
-    ResourceMetrics,
-    ScopeMetrics,
-)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, sampling
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, Span, SpanContext, SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from outrider import semconv, spans
-from outrider.instruments import Instrument, histogram_points, observe
+from outrider.metric_settings import readers_of
 from outrider.round_timings import RoundTimings
 from outrider.spans import Attributes, LightSpan
 from outrider.tokens import CacheMiss
+from outrider.trace_settings import EXPORT_TIMEOUT_S, resource, sampler, span_exporter
 
-_EXPORT_TIMEOUT_S = 2
 _FLUSH_MS = 2_000
 _propagator = TraceContextTextMapPropagator()
-_instruments: list[Instrument] = []
 
 
 class Tracing:
@@ -155,137 +143,19 @@ def timing_attributes(timings: RoundTimings) -> dict[str, int | bool]:
     }
 
 
-def _refuse_http(environment: Mapping[str, str], kind: str) -> None:
-    """Only OTLP over gRPC is built in."""
-    for variable in (f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        if environment.get(variable, "grpc") != "grpc":
-            raise ValueError(f"{variable}={environment[variable]!r}: must be grpc")
-
-
-def _exporter(environment: Mapping[str, str]) -> SpanExporter | None:
-    chosen = environment.get("OTEL_TRACES_EXPORTER", "")
-    endpoint = any(environment.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
-    if chosen == "console":
-        return ConsoleSpanExporter()
-    if chosen == "otlp" or (not chosen and endpoint):
-        _refuse_http(environment, "TRACES")
-        from outrider import exporting
-
-        exporting.quiet()
-        return exporting.SpanExporter(timeout=_EXPORT_TIMEOUT_S)
-    if chosen not in ("", "none"):
-        raise ValueError(f"OTEL_TRACES_EXPORTER={chosen!r}: must be otlp, console or none")
-    return None
-
-
-_SAMPLERS = {
-    "always_on": lambda rate: sampling.ALWAYS_ON,
-    "always_off": lambda rate: sampling.ALWAYS_OFF,
-    "traceidratio": sampling.TraceIdRatioBased,
-    "parentbased_always_on": lambda rate: sampling.DEFAULT_ON,
-    "parentbased_always_off": lambda rate: sampling.DEFAULT_OFF,
-    "parentbased_traceidratio": sampling.ParentBasedTraceIdRatio,
-}
-
-
-def _sampler(environment: Mapping[str, str]) -> sampling.Sampler:
-    name = environment.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
-    if name not in _SAMPLERS:
-        raise ValueError(f"OTEL_TRACES_SAMPLER={name!r}: must be one of {', '.join(_SAMPLERS)}")
-    text = environment.get("OTEL_TRACES_SAMPLER_ARG", "1")
-    try:
-        return _SAMPLERS[name](float(text))
-    except ValueError:
-        raise ValueError(f"OTEL_TRACES_SAMPLER_ARG={text!r}: must be a number from 0 to 1") from None
-
-
-def _with_histograms(data: MetricsData | None) -> MetricsData | None:
-    """What the SDK has read, and our histograms."""
-    made = histogram_points(_instruments)
-    if data is None or not made:
-        return data
-    first = data.resource_metrics[0]
-    ours = ResourceMetrics(first.resource, [ScopeMetrics(spans.SCOPE, made, "")], first.schema_url)
-    return MetricsData([*data.resource_metrics, ours])
-
-
-class _Periodic(PeriodicExportingMetricReader):
-    def _receive_metrics(self, metrics_data: Any, timeout_millis: float = 10_000, **rest: Any) -> None:
-        merged: Any = _with_histograms(metrics_data)
-        super()._receive_metrics(merged, timeout_millis, **rest)
-
-
-def _pushing(exporter: MetricExporter) -> MetricReader:
-    return _Periodic(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000)
-
-
-def _prometheus(environment: Mapping[str, str]) -> MetricReader:
-    """Serve /metrics on the standard variables' address. Raises OSError naming it when it is taken."""
-    from opentelemetry.exporter.prometheus import PrometheusMetricReader
-    from prometheus_client import start_http_server
-
-    class Reader(PrometheusMetricReader):
-        def _receive_metrics(self, metrics_data: Any, timeout_millis: float = 10_000, **rest: Any) -> None:
-            merged: Any = _with_histograms(metrics_data)
-            super()._receive_metrics(merged, timeout_millis, **rest)
-
-    host = environment.get("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost")
-    text = environment.get("OTEL_EXPORTER_PROMETHEUS_PORT", "9464")
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise ValueError(f"OTEL_EXPORTER_PROMETHEUS_PORT={text!r}: must be 1 to 65535")
-    reader = Reader(scope_info_enabled=False)
-    try:
-        start_http_server(int(text), host)
-    except OSError as error:
-        raise OSError(f"cannot serve metrics on {host}:{text}: {error}") from error
-    return reader
-
-
-def _readers(environment: Mapping[str, str]) -> list[MetricReader]:
-    readers: list[MetricReader] = []
-    for chosen in environment.get("OTEL_METRICS_EXPORTER", "none").split(","):
-        if chosen.strip() == "console":
-            readers.append(_pushing(ConsoleMetricExporter()))
-        elif chosen.strip() == "prometheus":
-            readers.append(_prometheus(environment))
-        elif chosen.strip() == "otlp":
-            _refuse_http(environment, "METRICS")
-            from outrider import exporting
-
-            exporting.quiet()
-            readers.append(_pushing(exporting.MetricExporter(timeout=_EXPORT_TIMEOUT_S)))
-        elif chosen.strip() not in ("", "none"):
-            raise ValueError(f"OTEL_METRICS_EXPORTER={chosen!r}: must be otlp, prometheus, console or none")
-    return readers
-
-
-def _resource(service: str) -> Resource:
-    """What this process is; the standard variables may call it otherwise."""
-    found = Resource.create()
-    named = not str(found.attributes["service.name"]).startswith("unknown_service")
-    return found if named else found.merge(Resource({"service.name": f"outrider-{service}"}))
-
-
 def start(service: str, environment: Mapping[str, str]) -> None:
     """Install the exporters that the environment asks for, if any. Call once per process. Raises ValueError and
     OSError."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
-    resource = _resource(service)
-    exporter, sampler, readers = _exporter(environment), _sampler(environment), _readers(environment)
+    this = resource(service)
+    exporter, chosen, readers = span_exporter(environment), sampler(environment), readers_of(environment)
     if exporter is not None:
         global _tracing
-        processor = BatchSpanProcessor(exporter, export_timeout_millis=_EXPORT_TIMEOUT_S * 1000)
-        _tracing = Tracing(processor, resource, sampler)
+        processor = BatchSpanProcessor(exporter, export_timeout_millis=EXPORT_TIMEOUT_S * 1000)
+        _tracing = Tracing(processor, this, chosen)
     if readers:
-        metrics.set_meter_provider(MeterProvider(readers, resource, shutdown_on_exit=False))
-
-
-def export(instruments: Iterable[Instrument]) -> None:
-    """Have these read, from other threads, whenever metrics are exported."""
-    chosen = list(instruments)
-    observe(metrics.get_meter("outrider"), chosen)
-    _instruments.extend(chosen)
+        metrics.set_meter_provider(MeterProvider(readers, this, shutdown_on_exit=False))
 
 
 def flush() -> None:

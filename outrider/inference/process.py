@@ -8,7 +8,7 @@ from typing import Any
 import uvloop
 
 from outrider import config as configuration
-from outrider import logs, telemetry
+from outrider import logs, metric_settings, telemetry
 from outrider.announcing import Announcer, advertised
 from outrider.config import ReplicaConfig
 from outrider.errors import OutriderError
@@ -50,7 +50,7 @@ async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name:
     replica = await loading
     server = Server(config.listen, [service_name], config.max_streams, config.drain_s)
     attach(replica, server.grpc_server)
-    telemetry.export([calls])
+    metric_settings.export([calls])
     await server.start()
     announcer = _announcer(registry, config, role, replica, server.port) if registry is not None else None
     await server.set_serving(True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from outrider import semconv, telemetry
+from outrider import metric_settings, semconv, telemetry
 from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference.accelerator.start import kernels_for
@@ -152,7 +152,7 @@ async def load_replica(config: ReplicaConfig, span_name: str) -> Replica:
     runner = runners[0]
     if isinstance(runner, ModelRunner) and runner.upgradable:
         replica.upgrading = asyncio.create_task(_upgrade(replica, runner))
-    telemetry.export(meters.instruments(engine))
+    metric_settings.export(meters.instruments(engine))
     _log_loaded(replica.facts, time.monotonic() - started)
     return replica
 

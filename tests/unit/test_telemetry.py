@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import INVALID_SPAN, SpanContext, TraceFlags
 
-from outrider import semconv, telemetry
+from outrider import metric_settings, semconv, telemetry, trace_settings
 from outrider.round_timings import RoundTimings
 from outrider.tokens import CacheMiss
 from tests.unit.recorded import Kept
@@ -65,7 +65,7 @@ def test_metadata_without_context_is_no_error(metadata: list[tuple[str, object]]
 
 @pytest.mark.parametrize("environment", [{}, {"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_SERVICE_NAME": "x"}])
 def test_tracing_is_off_unless_asked_for(environment: dict[str, str]) -> None:
-    assert telemetry._exporter(environment) is None
+    assert trace_settings.span_exporter(environment) is None
     telemetry.start("test", environment)
     assert not telemetry.tracing().on
     assert telemetry.serving(PARENT + "1", "x", {}) is INVALID_SPAN
@@ -94,7 +94,7 @@ def test_the_standard_samplers_say_which_requests_are_traced(name: str, argument
     """Of a request without a parent, with one that is sampled, and with one that is not."""
     environment = {"OTEL_TRACES_SAMPLER": name} | ({"OTEL_TRACES_SAMPLER_ARG": argument} if argument else {})
     processor = SimpleSpanProcessor(InMemorySpanExporter())
-    tracing = telemetry.Tracing(processor, telemetry._OFF.resource, telemetry._sampler(environment))
+    tracing = telemetry.Tracing(processor, telemetry._OFF.resource, trace_settings.sampler(environment))
     parents = [SpanContext(5, 6, True, TraceFlags(flags)) for flags in (1, 0)]
     assert [tracing.samples(parent, 5, "generate") for parent in (None, *parents)] == sampled
 
@@ -129,11 +129,11 @@ def test_what_cannot_be_is_refused_by_name(environment: dict[str, str]) -> None:
 
 def test_none_wins_over_an_endpoint() -> None:
     asked = {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}
-    assert telemetry._exporter(asked) is None
+    assert trace_settings.span_exporter(asked) is None
 
 
 def test_the_console_exporter_can_be_asked_for() -> None:
-    assert isinstance(telemetry._exporter({"OTEL_TRACES_EXPORTER": "console"}), ConsoleSpanExporter)
+    assert isinstance(trace_settings.span_exporter({"OTEL_TRACES_EXPORTER": "console"}), ConsoleSpanExporter)
 
 
 @pytest.mark.parametrize(("result", "missed"), [(CacheMiss(3), True), ((1, 2), False)])
@@ -155,11 +155,11 @@ def test_flushing_without_tracing_is_nothing() -> None:
 
 def test_counters_and_histograms_leave_when_asked_for() -> None:
     program = (
-        "from outrider import semconv, telemetry\n"
+        "from outrider import metric_settings, semconv, telemetry\n"
         "from outrider.instruments import Reading, Histogram\n"
         "telemetry.start('target', {'OTEL_METRICS_EXPORTER': 'console'})\n"
         "waits = Histogram(semconv.M_QUEUE)\n"
-        "telemetry.export([Reading(semconv.M_FOUND, lambda: {(): 41}), waits])\n"
+        "metric_settings.export([Reading(semconv.M_FOUND, lambda: {(): 41}), waits])\n"
         "waits.record(0.3)\n"
         "telemetry.flush()\n"
     )
@@ -171,7 +171,7 @@ def test_counters_and_histograms_leave_when_asked_for() -> None:
 
 
 def test_instruments_without_an_exporter_cost_nothing_and_are_no_error() -> None:
-    telemetry.export([])
+    metric_settings.export([])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_standard_variables_may_name_a_service_otherwise(
 ) -> None:
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    assert telemetry._resource("target").attributes["service.name"] == name
+    assert trace_settings.resource("target").attributes["service.name"] == name
 
 
 def test_the_sdk_can_be_switched_off_by_its_standard_variable() -> None:

@@ -13,41 +13,51 @@ from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 log = logging.getLogger(__name__)
-_DONE = (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS)
 
 
-class _Saying:
-    """Mixed into an exporter. ``_what`` it exports."""
+class _Reach:
+    """Whether the last export has reached the collector; a change is told. ``what`` is exported, ``where`` to."""
 
-    _what = ""
-    _away = False
+    def __init__(self, what: str, where: str) -> None:
+        self._what = what
+        self._where = where
+        self._away = False
 
-    def export(self, *args: Any, **kwargs: Any) -> Any:
-        """As the SDK's, and told when it begins or ceases to fail."""
-        result = super().export(*args, **kwargs)  # type: ignore[misc]
-        away = result not in _DONE
-        if away != self._away:
-            self._away = away
-            self._say(getattr(self, "_endpoint", "the collector"))
-        return result
-
-    def _say(self, where: str) -> None:
-        if self._away:
-            log.warning("%s do not reach %s; they are dropped until it is back", self._what, where)
-        else:
-            log.info("%s reach %s again", self._what, where)
+    def note(self, done: bool) -> None:
+        """One more export has gone well, or not."""
+        if self._away and done:
+            log.info("%s reach %s again", self._what, self._where)
+        if not self._away and not done:
+            log.warning("%s do not reach %s; they are dropped until it is back", self._what, self._where)
+        self._away = not done
 
 
-class SpanExporter(_Saying, OTLPSpanExporter):
+class SpanExporter(OTLPSpanExporter):
     """Of traces."""
 
-    _what = "traces"
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout=timeout)
+        self._reach = _Reach("traces", self._endpoint)
+
+    def export(self, *args: Any, **kwargs: Any) -> SpanExportResult:
+        """As the SDK's."""
+        result = super().export(*args, **kwargs)
+        self._reach.note(result is SpanExportResult.SUCCESS)
+        return result
 
 
-class MetricExporter(_Saying, OTLPMetricExporter):
+class MetricExporter(OTLPMetricExporter):
     """Of metrics."""
 
-    _what = "metrics"
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout=timeout)
+        self._reach = _Reach("metrics", self._endpoint)
+
+    def export(self, *args: Any, **kwargs: Any) -> MetricExportResult:
+        """As the SDK's."""
+        result = super().export(*args, **kwargs)
+        self._reach.note(result is MetricExportResult.SUCCESS)
+        return result
 
 
 def quiet() -> None:

@@ -55,7 +55,7 @@ class RequestTrace:
         running = [self.root] if isinstance(self.root, LightSpan) and not self.over else []
         there = {id(span) for span in (*self.kept, *running)}
         kept = [span for span in self.kept if span.above is None or id(span.above) in there]
-        return [*(each for span in kept for each in (*span.noted(), span)), *running]
+        return [*(each for span in kept for each in span.whole()), *running]
 
 
 class Recorder:

@@ -38,12 +38,12 @@ class Sink(Protocol):
 
 
 class LightSpan(Span):
-    """A span until it is thrown away, or made into the SDK's. Not for two threads at once. Ids and lists are made when
-    somebody needs them. As a context manager it ends with its block: an error is recorded, a cancellation is a normal
+    """A span until it is thrown away, or made into the SDK's. Not for two threads at once. Ids are made when somebody
+    needs them. As a context manager it ends with its block: an error is recorded, a cancellation is a normal
     end."""
 
-    __slots__ = ("_about", "_attributes", "_context", "_describe", "_links", "_notes", "_parent", "_sink", "_values",
-                 "end_ns", "events", "kind", "name", "start_ns", "status")  # fmt: skip
+    __slots__ = ("_about", "_attributes", "_context", "_describe", "_notes", "_parent", "_sink", "_values", "end_ns",
+                 "events", "kind", "links", "name", "start_ns", "status")  # fmt: skip
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class LightSpan(Span):
         self._describe: Callable[..., Attributes] | None = None
         self._about: Any = None
         self.events: Sequence[Event] = ()
-        self._links: Sequence[SpanContext | LightSpan] = ()
+        self.links: Sequence[Link] = ()
         self._notes: list[Any] | None = None  # tuples, and spans of those that somebody wanted
         self.status = _UNSET
         self.end_ns = 0
@@ -102,6 +102,10 @@ class LightSpan(Span):
         """How many spans it is with those that were noted by now. It does not grow when it has ended, but for a rare
         one."""
         return 1 + len(self._notes or ())
+
+    def whole(self) -> "list[LightSpan]":
+        """What was noted in it, and itself."""
+        return [*self.noted(), self]
 
     def noted(self) -> "list[LightSpan]":
         """The spans that were noted, the same ones every time."""
@@ -173,17 +177,8 @@ class LightSpan(Span):
 
     def add_link(self, context: SpanContext, attributes: Attributes | None = None) -> None:
         """Another span that has to do with it; OpenTelemetry's limit holds."""
-        self.link(context)
-
-    def link(self, other: "SpanContext | LightSpan") -> None:
-        """As ``add_link``; the ids of a span of this process are looked at when they are needed."""
-        if not self.end_ns and len(self._links) < _MAX_LINKS:
-            self._links = (*self._links, other)
-
-    @property
-    def links(self) -> list[Link]:
-        """Other spans that have to do with it."""
-        return [Link(other.context if isinstance(other, LightSpan) else other) for other in self._links]
+        if not self.end_ns and len(self.links) < _MAX_LINKS:
+            self.links = (*self.links, Link(context, attributes))
 
     def update_name(self, name: str) -> None:
         """Rename it."""

@@ -56,7 +56,7 @@ class Spans:
         if not new:
             return None
         self._told += len(new)
-        return await self._looking.otlp([each for span in new for each in (*span.noted(), span)])
+        return await self._looking.otlp([each for span in new for each in span.whole()])
 
 
 class Answering:

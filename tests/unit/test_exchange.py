@@ -93,7 +93,7 @@ def test_a_round_of_a_run_sends_nothing_and_links_to_the_round_that_did(clock: C
     assert semconv.NETWORK_US not in found
     assert [link.context for link in span_of(second).links] == [first.span.get_span_context()]
     first.answered(RESPONSE)
-    assert (attributes(first)[semconv.RUN_FIRST], span_of(first).links) == (4, [])
+    assert (attributes(first)[semconv.RUN_FIRST], span_of(first).links) == (4, ())
 
 
 def test_an_answer_counts_when_it_comes_not_when_it_is_taken_up(clock: Clock) -> None:

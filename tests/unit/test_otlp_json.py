@@ -14,7 +14,7 @@ def saved() -> tuple[Kept, dict[str, Any]]:
     root = kept.begin("generate")
     child = root.child("round", root.kind, {"a": 1, "b": [1, 2], "c": "x", "d": True, "e": 0.5})
     child.add_event("missed", {"why": "lost"})
-    child.link(root)
+    child.add_link(root.context)
     child.end()
     root.end()
     return kept, otlp_json.write(kept.spans)

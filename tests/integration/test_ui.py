@@ -78,9 +78,9 @@ def _is_trouble(message: ConsoleMessage) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def tab(browser: Browser, page: Page, **how: object) -> AsyncIterator[Tab]:
+async def tab(browser: Browser, page: Page, **how: Any) -> AsyncIterator[Tab]:
     """The page, open; at the end nothing went wrong in it, and it asked nobody else."""
-    context: BrowserContext = await browser.new_context(**how)  # type: ignore[arg-type]
+    context: BrowserContext = await browser.new_context(**how)
     opened = await context.new_page()
     troubles: list[str] = []
     opened.on("pageerror", lambda error: troubles.append(str(error)))

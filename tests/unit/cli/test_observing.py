@@ -1,6 +1,7 @@
 """What ``up`` adds so that people can look: no port twice, each service told where its traces and metrics go."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,8 @@ from outrider.cli.observing import METRICS_AT, PAGE, whereabouts
 from outrider.cli.stack import StackOptions, services
 
 
-def options(**more: object) -> StackOptions:
-    return StackOptions("target", "draft", Path("logs"), **more)  # type: ignore[arg-type]
+def options(**more: Any) -> StackOptions:
+    return StackOptions("target", "draft", Path("logs"), **more)
 
 
 def test_nothing_is_added_unless_asked_for() -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,6 +55,10 @@ def history(*said: pb.GetInfoResponse, address: str = "a:1") -> History:
     for second, each in enumerate(said):
         told.answered(float(second), each)
     return told
+
+
+def _shows(screen: io.StringIO, word: str) -> bool:
+    return word in screen.getvalue()
 
 
 def shown(frame: Frame, width: int = 120) -> str:
@@ -217,10 +222,11 @@ async def test_live_it_goes_on_when_an_orchestrator_goes_away_and_comes_back() -
     assert isinstance(screen.file, io.StringIO)
     async with looked_at(looked) as addresses, connect(addresses) as client:
         watching = asyncio.create_task(watch(client.lines, 0.01, screen))
+        shows = partial(_shows, screen.file)
         for error, word in ((None, "serving"), (Unavailable("it drains"), "it drains"), (None, "serving")):
             looked.error = error
             screen.file.truncate(0)
-            await eventually(lambda word=word: word in screen.file.getvalue(), f"{word} is shown")  # type: ignore[misc]
+            await eventually(partial(shows, word), f"{word} is shown")
         watching.cancel()
         await asyncio.wait({watching})
     assert watching.cancelled()

@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message
 
 @dataclass(slots=True)
 class Client:
-    """One request and what came back. ``reads`` is cleared to stop reading; ``gone`` is set to go away."""
+    """One request and what came back. ``reads`` is cleared to stop reading; ``gone`` is set to go away;
+    ``stalls`` while something waits to be read."""
 
     path: str = "/"
     method: str = "GET"
@@ -20,6 +21,7 @@ class Client:
     sent: list[Message] = field(default_factory=list)
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+    stalls: bool = False
 
     def __post_init__(self) -> None:
         self.reads.set()
@@ -56,7 +58,9 @@ class Client:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
+        self.stalls = not self.reads.is_set()
         await self.reads.wait()
+        self.stalls = False
         self.sent.append(message)
 
     @property

@@ -24,6 +24,7 @@ from outrider.interceptor import calls
 from outrider.redis_calls import check_url
 from outrider.registry import Registry
 from outrider.server import Server, wait_for_signal
+from outrider.tasks import end
 from outrider.tokenizer import Tokenizer
 from outrider.v1.orchestrator_pb2_grpc import add_OrchestratorServiceServicer_to_server
 
@@ -80,13 +81,10 @@ async def _serve(config: OrchestratorConfig) -> None:
     for page in pages:
         log.info("live page: %s", page.url)
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
-    for task in background:
-        task.cancel()
-    await asyncio.gather(*background, return_exceptions=True)
+    await end(*background)
     service.leave(config.drain_s)
     await asyncio.gather(server.drain(), *(page.stop() for page in pages))
-    writing.cancel()
-    await asyncio.gather(writing, return_exceptions=True)
+    await end(writing)
     await journal.close()
     await asyncio.to_thread(service.close)
     await pools.close()

@@ -1,15 +1,18 @@
 """Single calls to draft and target: the handshake, and the release of a session. They keep nothing."""
 
+import asyncio
 from typing import Any
 
 import grpc
 
-from outrider.errors import ProtocolViolation
+from outrider.errors import DeadlineExceeded, ProtocolViolation
 from outrider.status import from_rpc_error
 from outrider.v1 import common_pb2, draft_pb2, draft_pb2_grpc, target_pb2, target_pb2_grpc
 from outrider.wire import ReplicaFacts, facts_from_pb
 
 _HANDSHAKE_S = 2.0
+_LATE_S = 1.0
+"""How late gRPC may be with the end of a call. A member whose handshake never ended would never be asked again."""
 
 
 async def draft_facts(channel: grpc.aio.Channel) -> ReplicaFacts:
@@ -24,7 +27,10 @@ async def target_facts(channel: grpc.aio.Channel) -> ReplicaFacts:
 
 async def _handshake(stub: Any, request: Any) -> ReplicaFacts:
     try:
-        response = await stub.GetReplicaInfo(request, timeout=_HANDSHAKE_S)
+        async with asyncio.timeout(_HANDSHAKE_S + _LATE_S):
+            response = await stub.GetReplicaInfo(request, timeout=_HANDSHAKE_S)
+    except TimeoutError:
+        raise DeadlineExceeded("the handshake did not end") from None
     except grpc.aio.AioRpcError as error:
         raise from_rpc_error(error) from None
     if response is None:

@@ -19,6 +19,7 @@ from orchestrator.plans import Drafter, Plan, Preparation
 from outrider import semconv
 from outrider.errors import OutriderError, Unavailable
 from outrider.round_timings import RoundTimings
+from outrider.tasks import end
 from outrider.tokens import CacheMiss, Claim, TokenLog
 
 
@@ -177,9 +178,7 @@ class Drafting:
 
     async def aclose(self) -> None:
         """Nothing is asked for any more."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait({self._asking})
+        await end(self._asking)
 
     def away(self, number: int, span: Span) -> None:
         """The draft is expected in this round, and is away."""

@@ -17,6 +17,7 @@ import grpc
 
 from outrider.channel import CLIENT_OPTIONS
 from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted
+from outrider.tasks import end
 from outrider.wire import ReplicaFacts
 
 log = logging.getLogger(__name__)
@@ -195,9 +196,7 @@ class Member:
 
     async def close(self) -> None:
         """Ask no more, give up its streams and close the channel."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        await end(self._watching)
         self._give_up("the replica has left the pool")
         if self.channel is not None:
             await self.channel.close()

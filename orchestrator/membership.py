@@ -114,7 +114,10 @@ class Membership:
         """Refresh for ever."""
         while True:
             await asyncio.sleep(EVERY_S)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except Exception:  # whatever is wrong with one replica, the others are found
+                log.exception("the pools could not be refreshed, in a way nobody foresaw")
 
     async def close(self) -> None:
         """Close the registry's connections."""

@@ -6,6 +6,7 @@ import logging
 from outrider.config import ConfigError
 from outrider.errors import OutriderError
 from outrider.registry import Announcement, Registry
+from outrider.tasks import end
 
 log = logging.getLogger(__name__)
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
@@ -56,9 +57,7 @@ class Announcer:
 
     async def stop(self) -> None:
         """Withdraw it: it takes no more sessions."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         try:
             await self._registry.withdraw(self._replica.role, self._replica.address)
         except Exception as error:  # as above, and the replica must end

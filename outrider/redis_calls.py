@@ -17,6 +17,9 @@ from outrider.config import ConfigError
 from outrider.errors import Unavailable
 
 TIMEOUT_S = 1.0
+_LONGEST_S = 4 * TIMEOUT_S
+"""Of a question with all its steps (connect, greet, send, read), each of which the client bounds by itself: whatever a
+step does that has no bound, whoever asks again and again must not wait for ever."""
 _TROUBLE = (RedisError, OSError, TimeoutError, UnicodeDecodeError, RuntimeError)
 """RuntimeError is what uvloop says of a connection that was reset before it was used again."""
 
@@ -48,7 +51,8 @@ async def answered(answer: Awaitable[Any], who: str) -> Any:
     in the client keeps that to itself, and a task that asks again and again would never end.
     """
     try:
-        found = await answer
+        async with asyncio.timeout(_LONGEST_S):
+            found = await answer
     except _TROUBLE as error:
         _pass_on_cancellation()
         raise Unavailable(f"the {who} does not answer: {str(error) or type(error).__name__}", 1.0) from None

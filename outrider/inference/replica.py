@@ -34,6 +34,7 @@ from outrider.inference.schedule import RowBudget
 from outrider.inference.synthetic import load_synthetic
 from outrider.inference.threads import available_threads
 from outrider.inference.weights import weights_fingerprint
+from outrider.tasks import end
 from outrider.tokenizer import Tokenizer
 from outrider.wire import Numerics, ReplicaFacts
 
@@ -58,9 +59,7 @@ class Replica:
 
     async def close(self) -> None:
         """Stop what goes on in the background, then the engine."""
-        if self.upgrading is not None:
-            self.upgrading.cancel()
-            await asyncio.wait({self.upgrading})
+        await end(self.upgrading)
         self.batcher.close()
 
 

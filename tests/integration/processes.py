@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -17,6 +18,8 @@ from tests.waiting import eventually
 
 READY_S = 90.0
 """A process imports torch before it can serve; on a busy machine that takes a while."""
+_SHOWN = 6_000
+"""Characters of a service's log that are shown when a test fails."""
 
 
 def free_address() -> str:
@@ -39,13 +42,19 @@ class Service:
     module: str
     address: str
     process: asyncio.subprocess.Process
+    log: IO[bytes]
+
+    @property
+    def said(self) -> str:
+        """Its log so far."""
+        number = self.log.fileno()
+        return os.pread(number, os.fstat(number).st_size, 0).decode()
 
     async def ended(self, within_s: float = READY_S) -> tuple[int, str]:
         """Exit code and log, once it has ended."""
         async with asyncio.timeout(within_s):
-            _, log = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, log.decode()
+            code = await self.process.wait()
+        return code, self.said
 
     async def terminate(self) -> None:
         """What Kubernetes does first."""
@@ -70,7 +79,8 @@ async def health(channel: grpc.aio.Channel, within_s: float = 5.0) -> str:
 async def spawn(
     module: str, variables: Mapping[str, str], log: IO[bytes] | None = None, arguments: Sequence[str] = ()
 ) -> Service:
-    """Start a service; it may not serve yet. One that lives long wants a file for its ``log``."""
+    """Start a service; it may not serve yet. Its log is in a file: of a pipe that nobody reads, it would hang."""
+    log = log or tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as long as the service
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -78,21 +88,24 @@ async def spawn(
         *arguments,
         env=environment(variables),
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=log or asyncio.subprocess.PIPE,
+        stderr=log,
     )
-    return Service(module, variables.get("OUTRIDER_LISTEN", ""), process)
+    return Service(module, variables.get("OUTRIDER_LISTEN", ""), process, log)
 
 
 @contextlib.asynccontextmanager
 async def running(module: str, variables: Mapping[str, str]) -> AsyncIterator[Service]:
-    """A service on a free port; killed at the end if it still runs."""
+    """A service on a free port; killed at the end if it still runs. What it said is shown when a test fails."""
     service = await spawn(module, {"OUTRIDER_LISTEN": free_address()} | dict(variables))
     try:
         yield service
+    except BaseException:
+        print(f"--- {module} at {service.address}\n{service.said[-_SHOWN:]}", file=sys.stderr)
+        raise
     finally:
         if service.process.returncode is None:
             service.process.kill()
-            await service.process.communicate()
+            await service.process.wait()
 
 
 async def serves(service: Service, wanted: str = "SERVING") -> None:

@@ -19,10 +19,10 @@ import uvloop
 from bench.report import publish, table
 from outrider import semconv
 from outrider.cli.models import chosen_pair
-from outrider.config import ReplicaConfig
 from outrider.inference.batcher import Asked, Batcher
 from outrider.inference.replica import Replica, load_replica
 from outrider.inference.stream import Stream
+from outrider.replica_config import ReplicaConfig
 from outrider.sampling import SamplingParams
 from outrider.tokens import Claim, TokenLog
 from target_service.verifier import Verify

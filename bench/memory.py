@@ -16,8 +16,8 @@ from bench.gap import Answer
 from bench.report import publish, table
 from outrider import semconv
 from outrider.cli.models import chosen_pair
-from outrider.config import ReplicaConfig
 from outrider.inference.replica import Replica, load_replica
+from outrider.replica_config import ReplicaConfig
 from outrider.tokens import TokenLog
 
 _REQUESTS = 1000

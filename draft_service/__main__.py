@@ -11,9 +11,9 @@ from typing import Any
 
 from draft_service.service import NAME, DraftService
 from outrider import semconv
-from outrider.config import DraftConfig
 from outrider.inference.process import main
 from outrider.inference.replica import Replica
+from outrider.replica_config import DraftConfig
 from outrider.v1.draft_pb2_grpc import add_DraftServiceServicer_to_server
 
 

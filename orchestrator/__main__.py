@@ -20,6 +20,7 @@ from orchestrator.web.guard import is_loopback
 from orchestrator.web.server import WebServer
 from outrider import config as configuration
 from outrider import logs, metric_settings, telemetry
+from outrider.credentials import Dialer, server_credentials
 from outrider.interceptor import calls
 from outrider.redis_calls import check_url
 from outrider.registry import Registry
@@ -60,13 +61,23 @@ async def _serve(config: OrchestratorConfig) -> None:
             check_url(setting, url)
     tenants = Tenants.load(config.tenants) if config.tenants else Tenants.none()
     tokenizer = Tokenizer.load(config.tokenizer)
-    pools = Pools(tokenizer, config.lease_s)
+    files = config.tls()
+    dialers = (Dialer(files, config.tls_target_name), Dialer(files, config.tls_draft_name))
+    pools = Pools(tokenizer, config.lease_s, *dialers)
     registry = Registry(config.registry) if config.registry else None
     membership = Membership(pools, config.targets, config.drafts, registry)
     store = JournalStore(config.journal) if config.journal else None
     journal = Journal(store, config.resume_s, config.session_ttl_s)
     service = OrchestratorService(config, pools, tokenizer, journal, tenants)
-    server = Server(config.listen, [NAME], config.max_streams, config.drain_s + _LEAVE_S)
+    server = Server(
+        config.listen,
+        [NAME],
+        config.max_streams,
+        config.drain_s + _LEAVE_S,
+        credentials=server_credentials(files, config.tls_clients == "certificate") if files else None,
+        peers=config.peers,
+        health_listen=config.health,
+    )
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     pages = _pages(config, service, tenants)
     metric_settings.export([*service.looking.instruments(), calls])

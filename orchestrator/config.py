@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from outrider.config import ConfigError, setting
+from outrider.safe_config import SafeConfig
 
 DEFAULT_TARGET = "127.0.0.1:50052"
 _ADDRESS = re.compile(r"unix:.+|.+:\d+")
@@ -27,7 +28,7 @@ def parse_listener(name: str, text: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class OrchestratorConfig:
+class OrchestratorConfig(SafeConfig):
     """Each field is the variable OUTRIDER_<FIELD>."""
 
     tokenizer: str
@@ -51,6 +52,13 @@ class OrchestratorConfig:
     """Address to serve on."""
     http: str = setting("")
     """Address host:port to serve the live page on; empty for none."""
+    tls_clients: str = setting("certificate", choices=("certificate", "any"))
+    """With certificates: whether callers must show one (``certificate``), or may come without (``any``): then API keys
+    say who they are."""
+    tls_target_name: str = setting("")
+    """DNS name that a target's certificate must have; empty for the host of its address."""
+    tls_draft_name: str = setting("")
+    """DNS name that a draft's certificate must have; empty for the host of its address."""
     max_draft_tokens: int = setting(16, least=1, most=64)
     """Most draft tokens per round, of AUTO as well as of a request that names a number."""
     look_ahead: bool = setting(True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from orchestrator.caches import CacheView
 from orchestrator.history import History
 from orchestrator.place import Place
-from outrider.errors import InvalidArgument, SessionBusy
+from outrider.errors import NotFound, SessionBusy
 from outrider.tokenizer import Message
 from outrider.tokens import TokenLog
 
@@ -84,7 +84,7 @@ class Conversations:
         """The conversation to continue, or a new one for an empty id; busy until ``end``. ``elsewhere``: as another
         orchestrator left it, which counts when it had more turns there.
 
-        Raises InvalidArgument for an unknown id, another tenant's included, and SessionBusy while another answer
+        Raises NotFound for an unknown id, another tenant's included, and SessionBusy while another answer
         runs.
         """
         self.expire()
@@ -94,7 +94,7 @@ class Conversations:
         if conversation is None and elsewhere is not None:
             conversation = self._kept[tenant, session_id] = Conversation(session_id, tenant, cache_id=_own(session_id))
         if conversation is None:
-            raise InvalidArgument("session_id", "unknown or expired session; leave it empty to start a new one")
+            raise NotFound("session_id", "unknown or expired session; leave it empty to start a new one")
         if conversation.busy:
             raise SessionBusy(f"session {session_id} is answering another request")
         if elsewhere is not None and elsewhere.turns > conversation.turns:

@@ -14,7 +14,7 @@ from orchestrator.recorder import Recorder, RequestTrace
 from orchestrator.replies import JOURNAL_STATES, best, status
 from orchestrator.totals import Round
 from outrider import otlp_json, semconv, telemetry
-from outrider.errors import InvalidArgument
+from outrider.errors import InvalidArgument, NotFound
 from outrider.instruments import Instrument, Labels, Number, Reading
 from outrider.spans import LightSpan
 from outrider.tokenizer import Tokenizer
@@ -65,12 +65,12 @@ class Looking:
         return pb.ListRequestsResponse(requests=[_summary(trace) for trace in self._recorder.recent(tenant)])
 
     async def trace(self, tenant: str, name: str) -> pb.GetTraceResponse:
-        """The spans of one of them. Raises InvalidArgument."""
+        """The spans of one of them. Raises InvalidArgument and NotFound."""
         if not name:
             raise InvalidArgument("id", "must be a session id or a trace id, as ListRequests has them")
         trace = self.find(tenant, name)
         if trace is None:
-            raise InvalidArgument("id", "is of none of the requests that are remembered here")
+            raise NotFound("id", "is of none of the requests that are remembered here")
         return pb.GetTraceResponse(otlp_json=await self.otlp(trace.spans))
 
     def find(self, tenant: str, name: str) -> RequestTrace | None:

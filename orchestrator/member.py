@@ -16,6 +16,7 @@ from typing import Protocol
 import grpc
 
 from outrider.channel import CLIENT_OPTIONS
+from outrider.credentials import PLAIN, Dialer
 from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted
 from outrider.tasks import end
 from outrider.wire import ReplicaFacts
@@ -69,6 +70,7 @@ class Member:
     backoff_most_s: float = _BACKOFF_MOST_S
     changed: Callable[[], None] = _nothing
     grace_s: float = 0.0
+    dialer: Dialer = PLAIN
     unnamed_since: float = math.inf
     streams: set[Abandonable] = field(default_factory=set)
     term: int = 0
@@ -76,11 +78,28 @@ class Member:
     _not_before: float = 0.0
     _silent: int = 0
     _watching: asyncio.Task[None] | None = None
+    _version: int = 0
+    _former: dict[grpc.aio.Channel, set[Abandonable]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Create the channel and begin to ask."""
-        self.channel = grpc.aio.insecure_channel(self.address, options=CLIENT_OPTIONS)
+        self._dial()
         self._watching = asyncio.create_task(self._watch(), name=f"watch {self.address}")
+
+    def _dial(self) -> None:
+        """Open a channel. Streams that have one of before keep it until they are over."""
+        if self.channel is not None:
+            self._former[self.channel] = set(self.streams)
+        self._version = self.dialer.version
+        self.channel = self.dialer.open(self.address, CLIENT_OPTIONS)
+
+    async def _keep_channel(self) -> None:
+        """Dial anew when certificates have changed; close what nobody uses any more."""
+        if self.dialer.version != self._version:
+            self._dial()
+        for channel in [channel for channel, users in self._former.items() if not users & self.streams]:
+            del self._former[channel]
+            await channel.close()
 
     def name(self, named: bool) -> None:
         """Whether somebody names it now."""
@@ -139,6 +158,7 @@ class Member:
 
     async def _watch(self) -> None:
         while True:
+            await self._keep_channel()
             if self.due:
                 await self.handshake()
             await asyncio.sleep(_LOOK_S)
@@ -198,5 +218,6 @@ class Member:
         """Ask no more, give up its streams and close the channel."""
         await end(self._watching)
         self._give_up("the replica has left the pool")
-        if self.channel is not None:
-            await self.channel.close()
+        for channel in (self.channel, *self._former):
+            if channel is not None:
+                await channel.close()

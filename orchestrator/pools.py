@@ -11,6 +11,7 @@ from orchestrator.member import Member, State
 from orchestrator.meters import Meters
 from orchestrator.pairing import draft_mismatch, target_mismatch
 from orchestrator.pool import Pool
+from outrider.credentials import PLAIN, Dialer
 from outrider.errors import OutriderError
 from outrider.tokenizer import Tokenizer
 from outrider.wire import ReplicaFacts
@@ -23,20 +24,31 @@ _TARGET_BACKOFF_MOST_S = 0.5
 class Pools:
     """Owner of both pools, and of what is counted of them and of all answers."""
 
-    def __init__(self, tokenizer: Tokenizer, grace_s: float) -> None:
-        """``grace_s``: as in ``Member``."""
+    def __init__(
+        self, tokenizer: Tokenizer, grace_s: float, to_targets: Dialer = PLAIN, to_drafts: Dialer = PLAIN
+    ) -> None:
+        """``grace_s``: as in ``Member``; how replicas of each role are dialled."""
         self._tokenizer = tokenizer
         self._grace_s = grace_s
+        self._to_targets = to_targets
+        self._to_drafts = to_drafts
         self.meters = Meters()
         self.targets = Pool(self._target, self.meters)
         self.drafts = Pool(self._draft, self.meters)
 
     def _target(self, address: str) -> Member:
         most = _TARGET_BACKOFF_MOST_S
-        return Member(address, target_facts, self._judge_target, backoff_most_s=most, grace_s=self._grace_s)
+        return Member(
+            address,
+            target_facts,
+            self._judge_target,
+            backoff_most_s=most,
+            grace_s=self._grace_s,
+            dialer=self._to_targets,
+        )
 
     def _draft(self, address: str) -> Member:
-        return Member(address, draft_facts, self._judge_draft, grace_s=self._grace_s)
+        return Member(address, draft_facts, self._judge_draft, grace_s=self._grace_s, dialer=self._to_drafts)
 
     def _judge_target(self, facts: ReplicaFacts) -> str:
         others = [m.facts for m in self.targets.members if m.state is State.READY and m.facts is not None]

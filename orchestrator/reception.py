@@ -12,7 +12,7 @@ from orchestrator.entry import Entry
 from orchestrator.journal import Journal, JournalState, Kept
 from orchestrator.journal_messages import write_answer
 from orchestrator.request import Turn, read_resumption, read_turn
-from outrider.errors import IncompatibleReplica, InvalidArgument, SessionBusy, Unavailable
+from outrider.errors import IncompatibleReplica, InvalidArgument, NotFound, SessionBusy, Unavailable
 from outrider.v1.orchestrator_pb2 import GenerateRequest
 from outrider.wire import ReplicaFacts
 
@@ -89,7 +89,7 @@ class Reception:
             raise InvalidArgument("resume_from", "this orchestrator keeps no journal (OUTRIDER_JOURNAL)")
         lost = await self._journal.lost((tenant, session_id))
         if lost is None:
-            raise InvalidArgument("session_id", "no answer of this session can be resumed: unknown or expired")
+            raise NotFound("session_id", "no answer of this session can be resumed: unknown or expired")
         if lost.weights != facts.weights:
             raise IncompatibleReplica("the answer was begun by targets of other weights than this orchestrator's")
         turn = self._read(lost.request, tenant, facts)

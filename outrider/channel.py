@@ -23,7 +23,11 @@ CLIENT_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
 
+_GREETING_MS = 10_000
+"""In which a connection must have said hello, TLS included. One that does not is closed."""
+
 SERVER_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.server_handshake_timeout_ms", _GREETING_MS),
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),

@@ -2,7 +2,8 @@
 
 A code says what the caller should do: INVALID_ARGUMENT never retry, RESOURCE_EXHAUSTED another replica or
 later, UNAVAILABLE another replica now, ABORTED the same request again when the other one has ended,
-UNAUTHENTICATED with another key. It does not know gRPC beyond the names of its codes: ``status.py`` speaks it.
+UNAUTHENTICATED with another key, PERMISSION_DENIED as somebody else, NOT_FOUND with another id. It does not know
+gRPC beyond the names of its codes: ``status.py`` speaks it.
 """
 
 
@@ -31,6 +32,18 @@ class Unauthenticated(OutriderError):
     """The call does not say whose it is."""
 
     reason = "UNAUTHENTICATED"
+
+
+class PermissionDenied(OutriderError):
+    """The call says whose it is, and that one may not make it."""
+
+    reason = "PERMISSION_DENIED"
+
+
+class NotFound(InvalidArgument):
+    """There is nothing of the id in ``field``, or it belongs to somebody else: the answer is the same."""
+
+    reason = "NOT_FOUND"
 
 
 class IncompatibleReplica(OutriderError):
@@ -84,6 +97,8 @@ class ProtocolViolation(OutriderError):
 CODES: dict[type[OutriderError], str] = {
     InvalidArgument: "INVALID_ARGUMENT",
     Unauthenticated: "UNAUTHENTICATED",
+    PermissionDenied: "PERMISSION_DENIED",
+    NotFound: "NOT_FOUND",
     IncompatibleReplica: "FAILED_PRECONDITION",
     ResourceExhausted: "RESOURCE_EXHAUSTED",
     Unavailable: "UNAVAILABLE",
@@ -100,7 +115,7 @@ _BY_REASON = {error.reason: error for error in CODES}
 _BY_CODE: dict[str, type[OutriderError]] = {
     code: error
     for error, code in CODES.items()
-    if code not in ("INVALID_ARGUMENT", "INTERNAL", "FAILED_PRECONDITION", "ABORTED")
+    if code not in ("INVALID_ARGUMENT", "NOT_FOUND", "INTERNAL", "FAILED_PRECONDITION", "ABORTED")
 }
 
 
@@ -115,6 +130,6 @@ def rebuild(code: str, message: str, reason: str = "", field: str = "") -> Outri
     ``reason`` decides when the peer sent one; a bare code (gRPC's own failures) is mapped by itself.
     """
     error = _BY_REASON.get(reason) or _BY_CODE.get(code, OutriderError)
-    if error is InvalidArgument:
-        return InvalidArgument(field, message.removeprefix(f"{field}: "))
+    if issubclass(error, InvalidArgument):
+        return error(field, message.removeprefix(f"{field}: "))
     return error(message)

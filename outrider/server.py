@@ -1,4 +1,4 @@
-"""What every Outrider server has: health, reflection, and a drain on SIGTERM.
+"""What every Outrider server has: health, reflection, certificates if wanted, and a drain on SIGTERM.
 
 It does not know which service it carries.
 """
@@ -21,6 +21,8 @@ from outrider.interceptor import ErrorInterceptor
 log = logging.getLogger(__name__)
 _LISTEN_FAILED = "cannot listen on {address}: is another process using it?"
 
+_MOST_CHECKS = 64
+"""Health checks in the clear at once: no more are needed, and whoever floods them floods nothing else."""
 _WAY_OUT_S = 0.05
 """gRPC has stopped when the calls are over; their handlers may need a few more turns of the loop to end. One that the
 end of the loop cancelled would be logged as an error."""
@@ -28,19 +30,29 @@ end of the loop cancelled would be logged as an error."""
 
 @dataclass(slots=True)
 class Server:
-    """A gRPC server with health and reflection. ``port`` is set by ``start``."""
+    """A gRPC server with health and reflection. ``port`` is set by ``start``.
+
+    ``credentials``: of its certificates, None for none; ``peers``: names in the certificates of who may call, empty for
+    everybody. ``health_listen``: where a second server answers health checks in the clear; empty for none.
+    """
 
     listen: str
     services: Sequence[str]
     max_streams: int = 1024
     drain_s: float = 20.0
+    credentials: grpc.ServerCredentials | None = None
+    peers: frozenset[str] = frozenset()
+    health_listen: str = ""
     port: int = 0
     health: Any = field(default_factory=HealthServicer)
     grpc_server: Any = None
+    _health_server: Any = None
 
     def __post_init__(self) -> None:
         self.grpc_server = grpc.aio.server(
-            interceptors=[ErrorInterceptor()], options=SERVER_OPTIONS, maximum_concurrent_rpcs=self.max_streams
+            interceptors=[ErrorInterceptor(self.peers)],
+            options=SERVER_OPTIONS,
+            maximum_concurrent_rpcs=self.max_streams,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self.grpc_server)
         names = [*self.services, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
@@ -48,12 +60,23 @@ class Server:
 
     async def start(self) -> None:
         """Listen, not yet serving. Raises OSError naming the address when it is taken."""
-        try:
-            self.port = self.grpc_server.add_insecure_port(self.listen)
-        except RuntimeError as error:
-            raise OSError(_LISTEN_FAILED.format(address=self.listen)) from error
+        self.port = self._listen(self.grpc_server, self.listen, self.credentials)
         await self.set_serving(False)
         await self.grpc_server.start()
+        if self.health_listen:
+            self._health_server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_MOST_CHECKS)
+            health_pb2_grpc.add_HealthServicer_to_server(self.health, self._health_server)
+            self._listen(self._health_server, self.health_listen, None)
+            await self._health_server.start()
+
+    @staticmethod
+    def _listen(server: Any, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        try:
+            if credentials is None:
+                return int(server.add_insecure_port(address))
+            return int(server.add_secure_port(address, credentials))
+        except RuntimeError as error:
+            raise OSError(_LISTEN_FAILED.format(address=address)) from error
 
     async def set_serving(self, serving: bool) -> None:
         """Answer health checks of every service."""
@@ -65,6 +88,8 @@ class Server:
         """NOT_SERVING, refuse new calls, let running ones end within the drain time, then cancel them."""
         await self.set_serving(False)
         await self.grpc_server.stop(self.drain_s)
+        if self._health_server is not None:
+            await self._health_server.stop(None)
         await asyncio.sleep(_WAY_OUT_S)
 
 

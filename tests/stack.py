@@ -24,13 +24,13 @@ from orchestrator.service import OrchestratorService
 from orchestrator.tenants import Tenants
 from outrider import semconv
 from outrider.channel import CLIENT_OPTIONS
-from outrider.config import ReplicaConfig
 from outrider.inference.batcher import Batcher
 from outrider.inference.engine import Engine
 from outrider.inference.invariance import calibrate
 from outrider.inference.model import ModelOptions, ModelRunner
 from outrider.inference.program import Runner
 from outrider.inference.replica import Replica, describe, engine_options, load_replica
+from outrider.replica_config import ReplicaConfig
 from outrider.server import Server
 from outrider.tokenizer import Tokenizer
 from outrider.v1 import common_pb2

@@ -15,10 +15,10 @@ from orchestrator.service import OrchestratorService
 from orchestrator.tenants import Tenants
 from orchestrator.web.answering import Answering, Spans, as_dict
 from orchestrator.web.calls import CallContext, query, read_generate
-from orchestrator.web.failures import answer, on_error, on_refusal
+from orchestrator.web.failures import on_error, on_refusal
 from orchestrator.web.files import Files
 from orchestrator.web.guard import Guard
-from outrider.errors import InvalidArgument, OutriderError
+from outrider.errors import OutriderError
 from outrider.v1 import orchestrator_pb2 as pb
 
 _FRESH = {"Cache-Control": "no-store"}
@@ -60,10 +60,7 @@ class Routes:
         """GetTrace, as a file."""
         name = request.path_params["id"]
         asked = pb.GetTraceRequest(id=name, **query(request, "tenant"))
-        try:
-            found = await self._service.GetTrace(asked, CallContext.of(request))
-        except InvalidArgument as error:
-            return answer(error, 404 if error.field == "id" else None)
+        found = await self._service.GetTrace(asked, CallContext.of(request))
         file = f'attachment; filename="outrider-{_NO_FILE_NAME.sub("_", name)}.json"'
         return Response(found.otlp_json, 200, {**_FRESH, "Content-Disposition": file}, "application/json")
 

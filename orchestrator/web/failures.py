@@ -15,6 +15,8 @@ from outrider.errors import InvalidArgument, OutriderError, code_of
 STATUSES = {
     "INVALID_ARGUMENT": 400,
     "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
     "FAILED_PRECONDITION": 409,
     "ABORTED": 409,
     "RESOURCE_EXHAUSTED": 429,

@@ -1,6 +1,7 @@
 """The commands that ask for answers: one prompt, or a conversation. How an answer is shown is theirs to say."""
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -52,7 +53,7 @@ async def _show_speculation(client: Client, ask: Ask) -> None:
 
 
 async def _show(show: Callable[[Client, Ask], Awaitable[None]], address: str, api_key: str, ask: Ask) -> None:
-    async with connect(address, api_key) as client:
+    async with connect(address, api_key, os.environ) as client:
         await look(client)
         await show(client, ask)
 
@@ -112,7 +113,7 @@ def chat(
 
     async def work() -> None:
         session_id = ""
-        async with connect(address, api_key) as client:
+        async with connect(address, api_key, os.environ) as client:
             await look(client)
             while line := await _in_daemon_thread(_read_line):
                 ask = Ask.user(

@@ -1,21 +1,37 @@
 """How commands reach orchestrators: a client of the library, and what to do where nobody listens."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
-from outrider.client import Client
-from outrider.errors import Unavailable
+from outrider.client import Client, TlsPaths
+from outrider.config import ConfigError
+from outrider.errors import InvalidArgument, Unavailable
 from outrider.v1.orchestrator_pb2 import GetInfoResponse
 
 _PATIENCE_S = 10.0
 """Somebody sits and waits."""
 
 
+def _tls(environment: Mapping[str, str]) -> TlsPaths | None:
+    ca, cert, key = (environment.get(f"OUTRIDER_TLS_{name}", "") for name in ("CA", "CERT", "KEY"))
+    return TlsPaths(ca, cert, key) if ca or cert or key else None
+
+
 @asynccontextmanager
-async def connect(addresses: str, api_key: str = "") -> AsyncGenerator[Client, None]:
-    """A client of the orchestrators at addresses separated by commas. Raises InvalidArgument."""
+async def connect(
+    addresses: str, api_key: str = "", environment: Mapping[str, str] | None = None
+) -> AsyncGenerator[Client, None]:
+    """A client of the orchestrators at addresses separated by commas, with TLS where the ``environment`` names
+    certificates. Raises InvalidArgument."""
     each = [address.strip() for address in addresses.split(",")]
-    async with Client(*each, api_key=api_key, timeout_s=None, patience_s=_PATIENCE_S) as client:
+    found = environment or {}
+    try:
+        tls, name = _tls(found), found.get("OUTRIDER_TLS_NAME", "")
+        client = Client(*each, api_key=api_key, timeout_s=None, patience_s=_PATIENCE_S, tls=tls, tls_name=name)
+    except ConfigError as error:
+        setting, _, words = str(error).partition(": ")
+        raise InvalidArgument(setting, words) from None
+    async with client:
         yield client
 
 

@@ -72,10 +72,10 @@ def _tokenizers(info: pb.GetInfoResponse) -> Finding:
     return Finding("pair", same, f"tokenizers {words} (fingerprint {info.target.info.tokenizer_fingerprint[:12]})")
 
 
-async def remote_findings(address: str) -> list[Finding]:
+async def remote_findings(address: str, api_key: str, environment: Mapping[str, str]) -> list[Finding]:
     """What the orchestrator at an address says."""
     try:
-        async with connect(address) as client:
+        async with connect(address, api_key, environment) as client:
             info = await look(client)
     except OutriderError as error:
         return [Finding("orchestrator", False, error.message)]

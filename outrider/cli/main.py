@@ -50,7 +50,7 @@ def plan_command(
     async def work() -> None:
         live = None
         if address is not None:
-            async with connect(address, api_key) as client:
+            async with connect(address, api_key, os.environ) as client:
                 live = await measure(client, max_draft_tokens)
         print_plan(given, live, as_json)
 
@@ -68,11 +68,11 @@ app.command()(health)
 
 
 @app.command()
-def replicas(address: Addresses = DEFAULT_ADDRESS, as_json: Json = False) -> None:
+def replicas(address: Addresses = DEFAULT_ADDRESS, api_key: ApiKey = "", as_json: Json = False) -> None:
     """List the targets and drafts that an orchestrator knows. Exit code 1 when no target is ready."""
 
     async def ask() -> GetInfoResponse:
-        async with connect(address) as client:
+        async with connect(address, api_key, os.environ) as client:
             return await look(client)
 
     rows = replica_rows(run(ask()))
@@ -85,9 +85,9 @@ def replicas(address: Addresses = DEFAULT_ADDRESS, as_json: Json = False) -> Non
 
 
 @app.command()
-def doctor(address: Addresses = DEFAULT_ADDRESS, as_json: Json = False) -> None:
+def doctor(address: Addresses = DEFAULT_ADDRESS, api_key: ApiKey = "", as_json: Json = False) -> None:
     """Say what is installed, reachable and compatible. Exit code 1 when something is wrong."""
-    findings = local_findings(os.environ) + run(remote_findings(address))
+    findings = local_findings(os.environ) + run(remote_findings(address, api_key, os.environ))
     if as_json:
         print_json([finding.as_dict() for finding in findings])
     else:

@@ -4,6 +4,7 @@ It knows calls and the terminal, not what is shown.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -66,7 +67,7 @@ async def watch(lines: Sequence[Line], every_s: float, console: Console) -> None
 
 async def top(address: str, api_key: str, every_s: float, single: bool, as_json: bool) -> None:
     """The command. Raises OutriderError."""
-    async with connect(address, api_key) as client:
+    async with connect(address, api_key, os.environ) as client:
         if single:
             frame = await once(client.lines, every_s)
             if as_json:

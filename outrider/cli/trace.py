@@ -3,6 +3,7 @@
 It knows where a trace comes from and how much of it is wanted, not how it is drawn.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,7 @@ def read_file(path: Path, chosen: str | None) -> Request:
 
 async def list_requests(address: str, api_key: str, tenant: str, as_json: bool) -> None:
     """Print what orchestrators remember. Raises OutriderError."""
-    async with connect(address, api_key) as client:
+    async with connect(address, api_key, os.environ) as client:
         requests = await recent(client, tenant)
     if as_json:
         print_json([each.as_dict() for each in requests])
@@ -110,7 +111,7 @@ async def list_requests(address: str, api_key: str, tenant: str, as_json: bool) 
 
 async def fetch_trace(address: str, api_key: str, tenant: str, name: str) -> str:
     """The spans of a request that an orchestrator remembers, as OTLP JSON. Raises OutriderError."""
-    async with connect(address, api_key) as client:
+    async with connect(address, api_key, os.environ) as client:
         return await fetch(client, name, tenant)
 
 

@@ -41,6 +41,7 @@ from outrider.client.events import (
     Started,
     Usage,
 )
+from outrider.tls import TlsPaths
 
 __all__ = [
     "Answer",
@@ -55,5 +56,6 @@ __all__ = [
     "Round",
     "SpeculationSummary",
     "Started",
+    "TlsPaths",
     "Usage",
 ]

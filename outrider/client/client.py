@@ -12,7 +12,9 @@ from outrider.client.events import Answer, Delta, Event, Finished, Started
 from outrider.client.line import Line
 from outrider.client.messages import ask_to_pb
 from outrider.client.sessions import Sessions
+from outrider.credentials import PLAIN, Dialer
 from outrider.errors import InvalidArgument, OutriderError
+from outrider.tls import TlsFiles, TlsPaths
 from outrider.v1 import orchestrator_pb2 as pb
 
 _INFO_S = 5.0
@@ -37,15 +39,22 @@ class Client:
         timeout_s: float | None = 600.0,
         stall_s: float | None = 30.0,
         patience_s: float | None = 30.0,
+        tls: TlsPaths | None = None,
+        tls_name: str = "",
     ) -> None:
         """``api_key``: sent as a bearer token. ``tenant``: of asks that name none.
+
+        ``tls``: files with the certificates that sign the orchestrators' and, where these want one, with a certificate
+        and key to show; they are read again when they change. None is in the clear. ``tls_name``: name that an
+        orchestrator's certificate must have; empty for the host of its address.
 
         ``timeout_s``: of an answer with all its attempts; DeadlineExceeded after that. ``stall_s``: after so long
         without an event an orchestrator must answer something else, or its stream counts as broken. ``patience_s``:
         how long attempts in a row may fail before the last one's error is raised. None is for ever.
 
-        Raises InvalidArgument.
+        Raises InvalidArgument, and ConfigError for files that cannot be used.
         """
+        self._dialer = Dialer(TlsFiles(tls), tls_name) if tls else PLAIN
         self._addresses = Addresses(addresses)
         self._metadata = (("authorization", f"Bearer {api_key}"),) if api_key else ()
         self._tenant = tenant
@@ -54,7 +63,7 @@ class Client:
         self._lines: dict[str, Line] = {}
 
     async def __aenter__(self) -> "Client":
-        self._lines = {address: Line(address, self._metadata) for address in self._addresses}
+        self._lines = {address: Line(address, self._metadata, self._dialer) for address in self._addresses}
         return self
 
     async def __aexit__(

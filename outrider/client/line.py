@@ -4,13 +4,14 @@ It knows messages and statuses, not what an answer is.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import grpc
 
 from outrider.channel import CLIENT_OPTIONS
 from outrider.client.watch import Watch
+from outrider.credentials import PLAIN, Dialer
 from outrider.errors import OutriderError, Unavailable
 from outrider.status import from_replica, reason_of
 from outrider.v1 import orchestrator_pb2 as pb
@@ -39,8 +40,9 @@ class CallLost(Exception):
 class _Channel:
     """A channel that is closed when it is retired and its last call is over."""
 
-    def __init__(self, address: str) -> None:
-        self.grpc = grpc.aio.insecure_channel(address, options=_OPTIONS)
+    def __init__(self, address: str, dialer: Dialer) -> None:
+        self.version = dialer.version
+        self.grpc = dialer.open(address, _OPTIONS)
         self.stub: Any = OrchestratorServiceStub(self.grpc)
         self.calls = 0
         self.retired = False
@@ -55,10 +57,11 @@ class _Channel:
 class Line:
     """Calls to the orchestrator at ``address``."""
 
-    def __init__(self, address: str, metadata: Metadata) -> None:
+    def __init__(self, address: str, metadata: Metadata, dialer: Dialer = PLAIN) -> None:
         self.address = address
         self._metadata = metadata
-        self._channel = _Channel(address)
+        self._dialer = dialer
+        self._channel = _Channel(address, dialer)
 
     async def info(self, timeout_s: float) -> pb.GetInfoResponse:
         """What it says of itself and of its replicas. Raises OutriderError."""
@@ -78,31 +81,49 @@ class Line:
 
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
         try:
-            return await getattr(self._channel.stub, method)(request, timeout=timeout_s, metadata=self._metadata)
+            async with self._used() as channel:
+                return await getattr(channel.stub, method)(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._lost(error).error from None
+
+    @asynccontextmanager
+    async def _used(self) -> AsyncGenerator[_Channel, None]:
+        """The channel for one call; a new one when certificates have changed."""
+        if self._channel.version != self._dialer.version:
+            await self._renew()
+        channel = self._channel
+        channel.calls += 1
+        try:
+            yield channel
+        finally:
+            await channel.leave()
+
+    async def _renew(self) -> None:
+        """Further calls have a new channel; the old one is closed when its calls are over."""
+        former, self._channel = self._channel, _Channel(self.address, self._dialer)
+        former.retired = True
+        if not former.calls:
+            await former.grpc.close()
 
     async def listen(
         self, request: pb.GenerateRequest, timeout_s: float | None, stall_s: float | None
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         """The events of one call. Raises CallLost."""
-        channel = self._channel
-        channel.calls += 1
-        call = channel.stub.Generate(request, timeout=timeout_s, metadata=self._metadata)
-        watch = Watch(call, lambda: self._alive(channel, min(_PROBE_S, stall_s or _PROBE_S)), stall_s)
-        try:
-            async with aclosing(watch.events()) as events:
-                async for event in events:
-                    yield event
-        except grpc.aio.AioRpcError as error:
-            raise self._lost(error) from None
-        except Unavailable as error:
-            raise CallLost(error, unclear=True) from None
-        finally:
-            call.cancel()
-            if watch.stalled and channel is self._channel:
-                channel.retired, self._channel = True, _Channel(self.address)
-            await channel.leave()
+        async with self._used() as channel:
+            call = channel.stub.Generate(request, timeout=timeout_s, metadata=self._metadata)
+            watch = Watch(call, lambda: self._alive(channel, min(_PROBE_S, stall_s or _PROBE_S)), stall_s)
+            try:
+                async with aclosing(watch.events()) as events:
+                    async for event in events:
+                        yield event
+            except grpc.aio.AioRpcError as error:
+                raise self._lost(error) from None
+            except Unavailable as error:
+                raise CallLost(error, unclear=True) from None
+            finally:
+                call.cancel()
+                if watch.stalled and channel is self._channel:
+                    await self._renew()
 
     async def _alive(self, channel: _Channel, within_s: float) -> bool:
         """Whether it answers anything over a channel. One that drains refuses new calls, which is an answer."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outrider.config import DraftConfig, ReplicaConfig
+from outrider.replica_config import DraftConfig, ReplicaConfig
 
 FILE = "draft_vocab.npy"
 """What ``auto`` looks for in a model's folder."""

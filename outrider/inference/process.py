@@ -10,13 +10,15 @@ import uvloop
 from outrider import config as configuration
 from outrider import logs, metric_settings, telemetry
 from outrider.announcing import Announcer, advertised
-from outrider.config import ReplicaConfig
+from outrider.credentials import server_credentials
 from outrider.errors import OutriderError
 from outrider.inference.replica import Replica, load_replica
 from outrider.interceptor import calls
 from outrider.redis_calls import check_url
 from outrider.registry import Announcement, Registry
+from outrider.replica_config import ReplicaConfig
 from outrider.server import Server, wait_for_signal
+from outrider.tls import TlsFiles
 
 log = logging.getLogger(__name__)
 Attach = Callable[[Replica, Any], None]
@@ -39,8 +41,20 @@ def _announcer(registry: Registry, config: ReplicaConfig, role: str, replica: Re
     return Announcer(registry, announcement, config.lease_s)
 
 
+def _server(config: ReplicaConfig, service_name: str, files: TlsFiles | None) -> Server:
+    return Server(
+        config.listen,
+        [service_name],
+        config.max_streams,
+        config.drain_s,
+        credentials=server_credentials(files, need_certificate=True) if files else None,
+        peers=config.peers,
+        health_listen=config.health,
+    )
+
+
 async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name: str, attach: Attach) -> None:
-    registry = _registry(config)
+    registry, files = _registry(config), config.tls()
     stopped = asyncio.create_task(wait_for_signal())
     loading = asyncio.create_task(load_replica(config, span_name))
     await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
@@ -48,7 +62,7 @@ async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name:
         log.info("%s while loading; stopping", stopped.result())
         return
     replica = await loading
-    server = Server(config.listen, [service_name], config.max_streams, config.drain_s)
+    server = _server(config, service_name, files)
     attach(replica, server.grpc_server)
     metric_settings.export([calls])
     await server.start()

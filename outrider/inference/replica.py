@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 import torch
 
 from outrider import metric_settings, semconv, telemetry
-from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference.accelerator.start import kernels_for
 from outrider.inference.admission import AdmissionLimits
@@ -34,6 +33,7 @@ from outrider.inference.schedule import RowBudget
 from outrider.inference.synthetic import load_synthetic
 from outrider.inference.threads import available_threads
 from outrider.inference.weights import weights_fingerprint
+from outrider.replica_config import ReplicaConfig
 from outrider.tasks import end
 from outrider.tokenizer import Tokenizer
 from outrider.wire import Numerics, ReplicaFacts

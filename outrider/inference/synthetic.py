@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from outrider.config import DraftConfig, ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.hashing import GOLDEN
 from outrider.inference.kv_store import BLOCK_SIZE
@@ -21,6 +20,7 @@ from outrider.inference.memory import choose_kv_bytes
 from outrider.inference.packed import PADDING, PackedPass
 from outrider.inference.synthetic_choices import RANKS, Bits, Choices, mixed, words
 from outrider.pass_times import PassTimes
+from outrider.replica_config import DraftConfig, ReplicaConfig
 from outrider.tokenizer import Tokenizer
 from outrider.wire import Numerics, ReplicaFacts
 

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from orchestrator.config import OrchestratorConfig
-from outrider.config import PREFIX, ReplicaConfig, load
+from outrider.config import PREFIX, load
+from outrider.replica_config import ReplicaConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())

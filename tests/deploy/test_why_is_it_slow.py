@@ -6,7 +6,8 @@ from pathlib import Path
 
 from orchestrator.config import OrchestratorConfig
 from outrider import semconv
-from outrider.config import PREFIX, DraftConfig
+from outrider.config import PREFIX
+from outrider.replica_config import DraftConfig
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "why-is-it-slow.md").read_text()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference import replica as replicas
 from outrider.inference.accelerator import start
@@ -17,6 +16,7 @@ from outrider.inference.model import ModelOptions, ModelRunner, load
 from outrider.inference.packed import Segment, pack
 from outrider.inference.replica import load_replica
 from outrider.inference.threads import available_threads
+from outrider.replica_config import ReplicaConfig
 from tests.integration.prompts import prompt_of
 
 ROWS = 90

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
 from outrider.inference.compiled import artefacts
 from outrider.inference.compiled.build import build
@@ -17,6 +16,7 @@ from outrider.inference.hook import Hook
 from outrider.inference.invariance import calibrate, is_row_invariant, logits_in_chunks
 from outrider.inference.model import ModelOptions, ModelRunner, load
 from outrider.inference.paths import EagerPath
+from outrider.replica_config import ReplicaConfig
 from outrider.v1 import target_pb2
 from outrider.v1.target_pb2_grpc import TargetServiceStub
 from tests.integration.prompts import prompt_of

@@ -12,9 +12,9 @@ import grpc
 import pytest
 
 from orchestrator.member import Member, State
-from outrider.config import ReplicaConfig
 from outrider.errors import InvalidArgument, ResourceExhausted, Unavailable
 from outrider.inference.model import ModelRunner
+from outrider.replica_config import ReplicaConfig
 from outrider.status import from_rpc_error
 from outrider.v1 import draft_pb2
 from outrider.v1 import orchestrator_pb2 as pb

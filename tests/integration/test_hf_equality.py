@@ -22,8 +22,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from outrider.config import ReplicaConfig
 from outrider.errors import IncompatibleReplica
+from outrider.replica_config import ReplicaConfig
 from tests.integration.prompts import prompt_of
 from tests.stack import Farm, ReplicaServer, own_stack
 from tests.tiny import ARCHITECTURES, save_tokenizer

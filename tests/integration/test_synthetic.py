@@ -10,8 +10,8 @@ import pytest
 
 from bench.proxy import Proxy
 from bench.shape import Shape
-from outrider.config import DraftConfig, ReplicaConfig
 from outrider.pass_times import PassTimes
+from outrider.replica_config import DraftConfig, ReplicaConfig
 from tests.integration.processes import spawn
 from tests.integration.prompts import prompt_of
 from tests.stack import LOCAL, Answer, Farm, ReplicaServer, Stack, make_request, own_stack

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outrider.config import DraftConfig, ReplicaConfig
 from outrider.inference.head import head_ids
+from outrider.replica_config import DraftConfig, ReplicaConfig
 
 
 def test_a_head_is_cut_to_the_tokens_of_the_file_once_each_in_order(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import grpc
@@ -34,6 +34,9 @@ class Context:
         self.status = status
         raise Aborted
 
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {"x509_subject_alternative_name": [b"outrider-draft", b"spiffe://cluster/draft"]}
+
     def code(self) -> Any:
         return self.status.code if self.status is not None else None
 
@@ -42,12 +45,32 @@ class Details:
     method = "/outrider.v1.Service/Call"
 
 
-async def call(error: Exception, streams: bool, context: Context, request: Any = NOTHING_ODD) -> None:
-    """Call a guarded handler that raises."""
+async def messages(*requests: Any) -> AsyncIterator[Any]:
+    """What a caller sends, and no more."""
+    for request in requests:
+        yield request
+
+
+async def silence() -> AsyncIterator[Any]:
+    """A caller that opens a call and says nothing."""
+    await asyncio.sleep(600)
+    yield NOTHING_ODD
+
+
+async def call(
+    error: Exception,
+    streams: bool,
+    context: Context,
+    request: Any = NOTHING_ODD,
+    requests: AsyncIterator[Any] | None = None,
+    peers: Collection[str] = (),
+) -> None:
+    """Call a guarded handler that raises once it has its first message."""
 
     async def stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
-        yield b""
-        raise error
+        async for _ in requests:
+            yield b""
+            raise error
 
     async def unary(request: Any, context: Any) -> bytes:
         raise error
@@ -55,11 +78,11 @@ async def call(error: Exception, streams: bool, context: Context, request: Any =
     async def continuation(details: Any) -> Any:
         return grpc.stream_stream_rpc_method_handler(stream) if streams else grpc.unary_unary_rpc_method_handler(unary)
 
-    handler = await ErrorInterceptor().intercept_service(continuation, Details())
+    handler = await ErrorInterceptor(peers).intercept_service(continuation, Details())
     if not streams:
-        await handler.unary_unary(request, context)
+        await handler.stream_unary(requests or messages(request), context)
         return
-    async for _ in handler.stream_stream(None, context):
+    async for _ in handler.stream_stream(requests or messages(request), context):
         pass
 
 
@@ -115,3 +138,36 @@ async def test_a_call_whose_caller_has_gone_counts_as_cancelled(monkeypatch: pyt
     with pytest.raises(asyncio.CancelledError):
         await call(gone, streams, Context())
     assert calls.count("outrider.v1.Service/Call", "CANCELLED") == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_caller_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
+    """Whoever opens many calls and sends nothing would otherwise hold all the places for as long as he likes."""
+    monkeypatch.setattr(interceptor, "FIRST_MESSAGE_S", 0.01)
+    context = Context()
+    with pytest.raises(Aborted):
+        await call(KeyError("called"), streams, context, requests=silence())
+    assert context.status.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "first message" in context.status.details
+
+
+async def test_a_call_without_a_message_is_refused_where_there_must_be_one() -> None:
+    context = Context()
+    with pytest.raises(Aborted):
+        await call(KeyError("called"), False, context, requests=messages())
+    assert context.status.code is grpc.StatusCode.INVALID_ARGUMENT
+    await call(KeyError("never"), True, Context(), requests=messages())
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_only_peers_may_call(streams: bool) -> None:
+    context = Context()
+    with pytest.raises(Aborted):
+        await call(KeyError("called"), streams, context, peers=("outrider-orchestrator",))
+    assert context.status.code is grpc.StatusCode.PERMISSION_DENIED
+    assert "outrider-draft, spiffe://cluster/draft" in context.status.details
+    for name in ("outrider-draft", "spiffe://cluster/draft"):
+        let_in = Context()
+        with pytest.raises(Aborted):
+            await call(InvalidArgument("round", "called"), streams, let_in, peers=("x", name))
+        assert let_in.status.code is grpc.StatusCode.INVALID_ARGUMENT

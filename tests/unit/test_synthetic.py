@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from draft_service.drafter import Propose
 from outrider.choice import choose
-from outrider.config import ConfigError, DraftConfig, ReplicaConfig, load
+from outrider.config import ConfigError, load
 from outrider.errors import IncompatibleReplica
 from outrider.inference.engine import Engine
 from outrider.inference.packed import Segment, pack
 from outrider.inference.synthetic import SyntheticRunner, load_synthetic
 from outrider.inference.synthetic_choices import LEAST_WORDS, RANKS, Choices, mixed, words
 from outrider.pass_times import PassTimes
+from outrider.replica_config import DraftConfig, ReplicaConfig
 from outrider.sampling import MAX_TEMPERATURE, SamplingParams
 from outrider.tokenizer import Tokenizer
 from target_service.verifier import Verify

@@ -7,8 +7,9 @@ import pytest
 
 from outrider.cli.stack import StackOptions, services
 from outrider.cli.synthetic import SyntheticOptions, with_draft
-from outrider.config import DraftConfig, ReplicaConfig, load
+from outrider.config import load
 from outrider.errors import InvalidArgument
+from outrider.replica_config import DraftConfig, ReplicaConfig
 
 
 @pytest.mark.parametrize(

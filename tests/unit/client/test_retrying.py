@@ -7,7 +7,7 @@ from outrider.errors import CODES, InvalidArgument, OutriderError, ResourceExhau
 
 
 def made(error: type[OutriderError]) -> OutriderError:
-    return InvalidArgument("field", "is bad") if error is InvalidArgument else error("it broke")
+    return error("field", "is bad") if issubclass(error, InvalidArgument) else error("it broke")
 
 
 @pytest.mark.parametrize("error", CODES)

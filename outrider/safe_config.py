@@ -1,0 +1,43 @@
+"""Settings that every service has: certificates, who may call, and where health is asked for in the clear.
+
+It does not read the files: ``tls.py`` does.
+"""
+
+from dataclasses import dataclass
+
+from outrider.config import ConfigError, setting
+from outrider.tls import TlsFiles, TlsPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeConfig:
+    """Base of the services' configurations; each field is the variable OUTRIDER_<FIELD>."""
+
+    tls_cert: str = setting("")
+    """Path of the certificate, in PEM, that this process shows to callers and to those it calls. Empty, with the next
+    two, for none: everything is in the clear."""
+    tls_key: str = setting("")
+    """Path of its key."""
+    tls_ca: str = setting("")
+    """Path of the certificates that sign those of callers and of those it calls."""
+    tls_peers: str = setting("")
+    """Names (DNS or URI) in the certificates of who may call, separated by commas. Empty: whoever has a certificate."""
+    health: str = setting("")
+    """Address host:port at which health, and nothing else, is answered in the clear; empty for none. Kubernetes asks
+    there: its probes show no certificate."""
+
+    @property
+    def peers(self) -> frozenset[str]:
+        """Names of who may call; empty for everybody. Raises ConfigError where nobody could be known."""
+        names = frozenset(filter(None, (name.strip() for name in self.tls_peers.split(","))))
+        if names and not self.tls_ca:
+            raise ConfigError(f"OUTRIDER_TLS_PEERS={self.tls_peers!r}: needs OUTRIDER_TLS_CA")
+        return names
+
+    def tls(self) -> TlsFiles | None:
+        """The certificates, read and checked; None for none. Raises ConfigError."""
+        if not (self.tls_cert or self.tls_key or self.tls_ca):
+            return None
+        if not (self.tls_cert and self.tls_key and self.tls_ca):
+            raise ConfigError("OUTRIDER_TLS_CA, OUTRIDER_TLS_CERT and OUTRIDER_TLS_KEY must be set together")
+        return TlsFiles(TlsPaths(self.tls_ca, self.tls_cert, self.tls_key))

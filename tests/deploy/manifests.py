@@ -165,7 +165,7 @@ def command(objects: Sequence[Object], container: Mapping[str, Any]) -> list[str
     return [expanded(word, variables) for word in container.get("args", [])]
 
 
-def images(container: Mapping[str, Any]) -> str:
+def image_name(container: Mapping[str, Any]) -> str:
     """The last part of its image's name, without registry and tag."""
     return str(container["image"]).rsplit("/", 1)[-1].split(":")[0]
 

@@ -3,11 +3,14 @@
 The small ones know what is used here and refuse everything else; a kind without any is refused, too.
 """
 
+import functools
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import jsonschema
 import kubernetes_validate
+from kubernetes_validate import utils
 
 from tests.deploy.manifests import Object
 
@@ -93,8 +96,18 @@ OTHERS: Mapping[tuple[str, str], Schema] = {
 _METADATA = shape({"name": TEXT}, namespace=TEXT, labels=_STRINGS, annotations=_STRINGS)
 
 
+utils.schema_contents = functools.cache(utils.schema_contents)
+"""It would read a megabyte anew for each object."""
+
+
 def check(thing: Object, version: str) -> None:
     """Hold an object against its schema. Raises ValueError that names it and what is wrong."""
+    _check(json.dumps(thing, sort_keys=True), version)
+
+
+@functools.cache
+def _check(text: str, version: str) -> None:
+    thing = json.loads(text)
     name = f"{thing['kind']}/{thing['metadata']['name']}"
     own = OTHERS.get((thing["apiVersion"], thing["kind"]))
     try:

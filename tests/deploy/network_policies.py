@@ -34,11 +34,11 @@ End = Place | External
 def _expression(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key, operator, values = expression["key"], expression["operator"], expression.get("values", [])
     if operator == "In":
-        return labels.get(key) in values
+        return bool(labels.get(key) in values)
     if operator == "NotIn":
-        return labels.get(key) not in values
+        return bool(labels.get(key) not in values)
     if operator in ("Exists", "DoesNotExist"):
-        return (key in labels) == (operator == "Exists")
+        return bool((key in labels) == (operator == "Exists"))
     raise ValueError(f"operator {operator!r}: must be In, NotIn, Exists or DoesNotExist")
 
 
@@ -74,7 +74,7 @@ def _port(rule: Mapping[str, Any], port: int, protocol: str) -> bool:
     wanted = rule.get("port", port)
     if not isinstance(wanted, int):
         raise ValueError(f"port {wanted!r}: only numbers can be judged")
-    return wanted <= port <= rule.get("endPort", wanted)
+    return bool(wanted <= port <= rule.get("endPort", wanted))
 
 
 def _types(policy: Policy) -> Sequence[str]:

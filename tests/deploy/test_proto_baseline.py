@@ -1,4 +1,4 @@
-"""``make proto-check`` compares the protocol with protos/released.yaml; what an older version could not read fails it."""
+"""``make proto-check`` compares the protocol with protos/released.yaml: what an older version cannot read fails it."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ BUF = Path(sys.executable).parent / "buf"
 
 
 def _breaking(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [BUF, "breaking", folder, "--against", RELEASED]
+    command = [str(BUF), "breaking", str(folder), "--against", str(RELEASED)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

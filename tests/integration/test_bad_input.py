@@ -25,9 +25,9 @@ async def stack(farm: Farm, llama: Path) -> Stack:
     return await farm.stack(llama, llama)
 
 
-def field_of(error: grpc.aio.AioRpcError) -> str:
-    """The field that an INVALID_ARGUMENT names in its BadRequest detail."""
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, error.details()
+def field_of(error: grpc.aio.AioRpcError, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> str:
+    """The field that an error with this code names in its BadRequest detail."""
+    assert error.code() is code, error.details()
     status = rpc_status.from_call(error)
     assert status is not None
     for box in status.details:
@@ -81,7 +81,6 @@ BAD: dict[str, tuple[str, pb.GenerateRequest]] = {
     "k in OFF": ("speculation.draft_tokens", fixed(2, pb.SPECULATION_MODE_OFF)),
     "k in AUTO": ("speculation.draft_tokens", fixed(2, pb.SPECULATION_MODE_AUTO)),
     "unknown mode": ("speculation.mode", fixed(0, 9)),
-    "unknown session": ("session_id", make_request([5], session_id="nobody")),
     "session id too long": ("session_id", make_request([5], session_id="x" * 129)),
     "n of 2": ("n", make_request([5], n=2)),
     "resume nothing": ("session_id", make_request([5], resume_from=3)),
@@ -117,10 +116,26 @@ async def beside(stack: Stack, work: Any, tokens: int = 400) -> list[Answer]:
         return answers
 
     task = asyncio.create_task(neighbour())
-    await running.wait()
-    await work
-    over.set()
-    return await task
+    try:
+        await running.wait()
+        await work
+    finally:
+        over.set()
+        neighbours = await task
+    return neighbours
+
+
+async def test_a_session_of_nobody_and_one_of_another_tenant_are_not_found_alike(stack: Stack) -> None:
+    """Whoever tries ids learns nothing of those that exist."""
+    kept = await stack.generate([5, 6], tenant="a", keep_session=True, max_new_tokens=5)
+    errors = [
+        await stack.fails(make_request([5], session_id=session_id, tenant="b"))
+        for session_id in (kept.session_id, "nobody")
+    ]
+    assert {field_of(error, grpc.StatusCode.NOT_FOUND) for error in errors} == {"session_id"}
+    assert errors[0].details() == errors[1].details()
+    again = await stack.generate([7], tenant="a", session_id=kept.session_id, max_new_tokens=5)
+    assert len(again.ids) == 5, "its owner goes on with it"
 
 
 async def test_every_bad_request_is_refused_by_name(stack: Stack) -> None:

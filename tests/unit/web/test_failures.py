@@ -7,7 +7,15 @@ import pytest
 from starlette.responses import Response
 
 from orchestrator.web.failures import STATUSES, answer, refusal, told
-from outrider.errors import CODES, InvalidArgument, OutriderError, ResourceExhausted, SessionBusy, Unauthenticated
+from outrider.errors import (
+    CODES,
+    InvalidArgument,
+    NotFound,
+    OutriderError,
+    ResourceExhausted,
+    SessionBusy,
+    Unauthenticated,
+)
 
 
 def error_in(response: Response) -> dict[str, Any]:
@@ -20,7 +28,7 @@ def test_every_code_has_a_status_and_no_status_stands_for_nothing() -> None:
     assert all(400 <= status < 600 for status in STATUSES.values())
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CODES if kind is not InvalidArgument])
+@pytest.mark.parametrize("kind", [kind for kind in CODES if not issubclass(kind, InvalidArgument)])
 def test_an_error_is_told_with_its_code_and_reason(kind: type[OutriderError]) -> None:
     response = answer(kind("words"))
     assert response.status_code == STATUSES[CODES[kind]]
@@ -29,6 +37,12 @@ def test_an_error_is_told_with_its_code_and_reason(kind: type[OutriderError]) ->
 
 def test_a_wrong_field_is_named() -> None:
     assert told(InvalidArgument("sampling.top_p", "must be above 0"))["field"] == "sampling.top_p"
+
+
+def test_an_unknown_id_is_not_found() -> None:
+    response = answer(NotFound("session_id", "unknown"))
+    assert response.status_code == 404
+    assert error_in(response)["field"] == "session_id"
 
 
 @pytest.mark.parametrize(("delay_s", "header"), [(0.2, "1"), (2.0, "2"), (2.1, "3")])

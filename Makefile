@@ -49,6 +49,7 @@ fix: $(READY)
 docs: $(READY)
 	$(BIN)/python -m outrider.semconv > docs/telemetry.md
 	$(BIN)/python -m deploy.observability.dashboards
+	$(BIN)/python -m deploy.k8s.prometheus_rule
 
 proto: $(READY)
 	$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \

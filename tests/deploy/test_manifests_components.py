@@ -1,5 +1,6 @@
 """What components add fits what they are added to: certificates, monitoring, routes, weights, Redis elsewhere."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,19 @@ import yaml
 
 from deploy.k8s import prometheus_rule
 from deploy.observability.dashboards import FOLDER
-from tests.deploy.manifests import OVERLAYS, Object, built, environment, made_of, named, of_kind, pod_of, pods
+from tests.deploy.manifests import (
+    COMPONENTS,
+    K8S,
+    OVERLAYS,
+    Object,
+    built,
+    environment,
+    made_of,
+    named,
+    of_kind,
+    pod_of,
+    pods,
+)
 from tests.deploy.test_manifests import SERVICES, variables
 
 WITH_TLS = [overlay for overlay in OVERLAYS if of_kind(built(overlay), "Certificate")]
@@ -166,3 +179,10 @@ def test_the_collector_tells_where_it_sends(tmp_path: Path) -> None:
     assert parsed["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"] == "0.0.0.0:4317"
     assert all("${env:" + name in text for name in (*found, "UPSTREAM_AUTHORIZATION"))
     assert {"debug", "otlp"} == set(parsed["exporters"])
+
+
+def test_the_page_of_installing_names_each_component_and_overlay() -> None:
+    text = (K8S.parents[1] / "docs" / "kubernetes" / "install.md").read_text()
+    assert set(COMPONENTS) <= set(re.findall(r"`([a-z0-9-]+)`", text))
+    for overlay in OVERLAYS:
+        assert f"overlays/{overlay}" in text

@@ -24,7 +24,8 @@ class SafeConfig:
     """Names (DNS or URI) in the certificates of who may call, separated by commas. Empty: whoever has a certificate."""
     health: str = setting("")
     """Address host:port at which health, and nothing else, is answered in the clear; empty for none. Kubernetes asks
-    there: its probes show no certificate."""
+    there, since its probes show no certificate: with the service's name whether it serves, without one whether the
+    process lives."""
 
     @property
     def peers(self) -> frozenset[str]:

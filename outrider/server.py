@@ -33,7 +33,9 @@ class Server:
     """A gRPC server with health and reflection. ``port`` is set by ``start``.
 
     ``credentials``: of its certificates, None for none; ``peers``: names in the certificates of who may call, empty for
-    everybody. ``health_listen``: where a second server answers health checks in the clear; empty for none.
+    everybody. ``health_listen``: where a second server answers health checks in the clear; empty for none. There the
+    service's name says whether it serves, and no name whether the process lives, which is no reason to end one that
+    only waits for others.
     """
 
     listen: str
@@ -46,7 +48,8 @@ class Server:
     port: int = 0
     health: Any = field(default_factory=HealthServicer)
     grpc_server: Any = None
-    _health_server: Any = None
+    _clear_health: Any = field(default_factory=HealthServicer)
+    _clear_server: Any = None
 
     def __post_init__(self) -> None:
         self.grpc_server = grpc.aio.server(
@@ -64,10 +67,11 @@ class Server:
         await self.set_serving(False)
         await self.grpc_server.start()
         if self.health_listen:
-            self._health_server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_MOST_CHECKS)
-            health_pb2_grpc.add_HealthServicer_to_server(self.health, self._health_server)
-            self._listen(self._health_server, self.health_listen, None)
-            await self._health_server.start()
+            self._clear_server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_MOST_CHECKS)
+            health_pb2_grpc.add_HealthServicer_to_server(self._clear_health, self._clear_server)
+            self._listen(self._clear_server, self.health_listen, None)
+            await self._clear_health.set("", health_pb2.HealthCheckResponse.SERVING)
+            await self._clear_server.start()
 
     @staticmethod
     def _listen(server: Any, address: str, credentials: grpc.ServerCredentials | None) -> int:
@@ -83,13 +87,15 @@ class Server:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", *self.services):
             await self.health.set(name, status)
+        for name in self.services:
+            await self._clear_health.set(name, status)
 
     async def drain(self) -> None:
         """NOT_SERVING, refuse new calls, let running ones end within the drain time, then cancel them."""
         await self.set_serving(False)
         await self.grpc_server.stop(self.drain_s)
-        if self._health_server is not None:
-            await self._health_server.stop(None)
+        if self._clear_server is not None:
+            await self._clear_server.stop(None)
         await asyncio.sleep(_WAY_OUT_S)
 
 

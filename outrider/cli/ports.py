@@ -6,11 +6,12 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 
-async def is_serving(address: str) -> bool:
+async def is_serving(address: str, service: str = "") -> bool:
     """Whether the health check of the server at an address says SERVING."""
     async with grpc.aio.insecure_channel(address) as channel:
+        request = health_pb2.HealthCheckRequest(service=service)
         try:
-            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
+            answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=1.0)
         except grpc.aio.AioRpcError:
             return False
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

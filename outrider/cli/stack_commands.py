@@ -94,7 +94,10 @@ def demo(target: TargetModel = None, draft: DraftModel = None) -> None:
         fail("the tokens differ")
 
 
-def health(address: Address = DEFAULT_ADDRESS) -> None:
-    """Exit with 0 when the service at an address says that it serves. For probes."""
-    if not run(is_serving(address)):
+def health(
+    address: Address = DEFAULT_ADDRESS,
+    service: Annotated[str, typer.Option(help="Such as outrider.v1.TargetService; empty for the whole server.")] = "",
+) -> None:
+    """Exit with 0 when the service at an address says that it serves. For probes; in the clear."""
+    if not run(is_serving(address, service)):
         fail(f"{address} does not serve")

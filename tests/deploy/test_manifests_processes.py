@@ -66,7 +66,6 @@ async def test_every_container_starts_as_it_is_told_to_and_passes_its_probes(
         await _end([orchestrator, *replicas])
 
 
-@pytest.mark.xfail(strict=True, reason="the health port's \"\" follows the service's readiness")
 async def test_an_orchestrator_without_a_target_is_not_ready_and_that_is_no_reason_to_kill_it(
     tmp_path: Path, llama: Path, good_draft: Path
 ) -> None:
@@ -90,7 +89,7 @@ async def _answers(orchestrator: Service) -> None:
 
 
 async def _wants_a_key(orchestrator: Service, authority: Authority, folder: Path) -> None:
-    """A client with the certificate that the overlay makes for it, called by the name of the Service, has no key yet."""
+    """A client with the certificate that the overlay makes for it, calling the Service by its name, has no key yet."""
     (names,) = (
         each["spec"]["dnsNames"]
         for each in of_kind(built(CERTIFICATES), "Certificate")

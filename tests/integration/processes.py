@@ -66,11 +66,11 @@ class Service:
             return await health(channel, within_s)
 
 
-async def health(channel: grpc.aio.Channel, within_s: float = 5.0) -> str:
+async def health(channel: grpc.aio.Channel, within_s: float = 5.0, service: str = "") -> str:
     """What a health check says, or the code that it failed with."""
     try:
         stub = health_pb2_grpc.HealthStub(channel)
-        response = await stub.Check(health_pb2.HealthCheckRequest(), timeout=within_s)
+        response = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=within_s)
     except grpc.aio.AioRpcError as error:
         return error.code().name
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))

@@ -54,7 +54,8 @@ class Secured:
     async def healthy(self, role: str) -> bool:
         """As Kubernetes asks."""
         async with grpc.aio.insecure_channel(self.checks[role]) as channel:
-            return await health(channel) == "SERVING"
+            assert await health(channel) in ("SERVING", "UNAVAILABLE"), "a process that only waits for others lives"
+            return await health(channel, service=f"outrider.v1.{role.title()}Service") == "SERVING"
 
     def client(self, tls: TlsPaths | None, **options: Any) -> Client:
         """Of its orchestrator."""

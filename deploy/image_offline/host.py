@@ -35,7 +35,7 @@ def call(*command: str | Path, quiet: bool = True) -> str:
     """Standard output of a command. Raises OfflineError with the end of what it printed when it fails."""
     done = subprocess.run([str(part) for part in command], text=True, capture_output=quiet, check=False)
     if done.returncode:
-        tail = "\n".join(f"{done.stdout or ''}{done.stderr or ''}".splitlines()[-30:])
+        tail = "\n".join(line for said in (done.stdout, done.stderr) for line in (said or "").splitlines()[-20:])
         raise OfflineError(f"{' '.join(map(str, command[:12]))} failed ({done.returncode})\n{tail}")
     return done.stdout or ""
 

@@ -1,8 +1,11 @@
 """What can be known of the images without building them: deploy/Dockerfile, .dockerignore and pyproject.toml."""
 
 import importlib.util
+import os
+import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,12 +142,30 @@ def test_the_environment_of_an_image_is_a_valid_configuration(image: str, kind_o
     assert {config.listen.split(":")[1], config.health.split(":")[1]} <= set(ports)
 
 
-@pytest.mark.parametrize("image", IMAGES)
-def test_the_health_check_asks_the_health_port_with_a_command_that_exists(image: str) -> None:
-    command = words(last(image, "HEALTHCHECK"))[-1]
-    assert command == "exec outrider health --address 127.0.0.1:${OUTRIDER_HEALTH##*:}"
-    assert environment(image)["OUTRIDER_HEALTH"].startswith("127.0.0.1:")
-    assert CliRunner().invoke(app, ["health", "--address", "127.0.0.1:1"]).exit_code == 1
+@pytest.mark.parametrize(
+    ("image", "started", "service"),
+    [
+        ("orchestrator", "orchestrator", "OrchestratorService"),
+        ("replica", "target_service", "TargetService"),
+        ("replica", "draft_service", "DraftService"),
+    ],
+)
+def test_the_health_check_asks_the_health_port_for_the_service_that_was_started(
+    image: str, started: str, service: str, tmp_path: Path
+) -> None:
+    """``outrider`` is a stand-in that prints its arguments, and /proc/1 a file."""
+    (tmp_path / "outrider").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "outrider").chmod(0o755)
+    (tmp_path / "cmdline").write_bytes(f"python\0-m\0{started}\0".encode())
+    command = words(last(image, "HEALTHCHECK"))[-1].replace("/proc/1/cmdline", str(tmp_path / "cmdline"))
+    variables = {"OUTRIDER_HEALTH": "0.0.0.0:50059", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(["sh", "-c", command], env=variables, capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["health", "--address", "127.0.0.1:50059", "--service", f"outrider.v1.{service}"]
+
+
+def test_the_command_of_the_health_check_exists() -> None:
+    asked = ["health", "--address", "127.0.0.1:1", "--service", "outrider.v1.TargetService"]
+    assert CliRunner().invoke(app, asked).exit_code == 1
 
 
 def test_the_version_of_the_label_is_the_projects() -> None:

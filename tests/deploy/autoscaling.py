@@ -115,11 +115,11 @@ class Autoscaler:
         return size
 
     def _stabilised(self, now: float, desired: int, current: int) -> int:
-        """The most cautious recommendation of the window."""
-        grows = desired >= current
-        recent = _within(self.recommended, now, (self.scaling.up if grows else self.scaling.down).window_s)
+        """The present size, brought between the lowest recommendation of one window and the highest of the other."""
+        at_least = min([desired, *_within(self.recommended, now, self.scaling.up.window_s)])
+        at_most = max([desired, *_within(self.recommended, now, self.scaling.down.window_s)])
         self.recommended.append((now, desired))
-        return min([desired, *recent]) if grows else max([desired, *recent])
+        return min(max(current, at_least), at_most)
 
     def _limited(self, now: float, desired: int, current: int) -> int:
         if desired > current:

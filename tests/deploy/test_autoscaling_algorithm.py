@@ -50,6 +50,12 @@ def test_shrinking_takes_the_highest_recommendation_of_its_window_growing_the_lo
     assert sizes(scaling(up=calm), [0.1, 0.2, 0.2, 0.2, 0.2], 4) == [4, 4, 4, 4, 8]
 
 
+def test_one_bad_moment_neither_grows_nor_shrinks() -> None:
+    """With two windows: neither the spike nor the calm before it decides alone."""
+    both = scaling(up=Direction(30, ANY.policies), down=Direction(60, ANY.policies))
+    assert sizes(both, [0.05, 0.4, 0.05, 0.05, 0.05, 0.05, 0.05], 4) == [4, 4, 4, 4, 4, 2, 2]
+
+
 def test_policies_count_what_has_changed_within_their_period() -> None:
     """The documentation's own: 4 pods or a tenth of the pods in a minute, whichever is more."""
     down = Direction(0, (Policy("Pods", 4, 60), Policy("Percent", 10, 60)))

@@ -105,6 +105,10 @@ $(AUDITOR)/.ready:
 	@$(AUDITOR)/bin/python -m pip install --quiet --disable-pip-version-check $(AUDIT)
 	@touch $@
 
+# As root, with iproute2 and nftables.
+e2e-namespaces: $(READY)
+	@$(BIN)/python -m tests.e2e $(E2E_ARGS)
+
 gpu-check: $(READY)
 	sh bench/gpu_check.sh
 

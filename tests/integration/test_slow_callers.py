@@ -1,0 +1,101 @@
+"""Callers that hold on to something and say nothing, or say too much: they are let go, and nobody else notices."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from outrider import channel, interceptor
+from outrider import server as serving
+from outrider.credentials import Dialer, server_credentials
+from outrider.server import Server
+from outrider.tls import TlsFiles
+from outrider.v1 import target_pb2, target_pb2_grpc
+from target_service.service import NAME
+from tests.certificates import Authority
+
+PLACES = 8
+
+
+class Facts(target_pb2_grpc.TargetServiceServicer):
+    """Answers at once, and waits for messages of streams."""
+
+    async def GetReplicaInfo(self, request: Any, context: Any) -> target_pb2.TargetServiceGetReplicaInfoResponse:
+        return target_pb2.TargetServiceGetReplicaInfoResponse()
+
+    async def Release(self, request: Any, context: Any) -> target_pb2.TargetServiceReleaseResponse:
+        return target_pb2.TargetServiceReleaseResponse()
+
+    async def Verify(self, requests: Any, context: Any) -> AsyncIterator[target_pb2.VerifyResponse]:
+        async for _ in requests:
+            yield target_pb2.VerifyResponse()
+
+
+@contextlib.asynccontextmanager
+async def served(tls: TlsFiles | None = None) -> AsyncIterator[Server]:
+    """A server with few places."""
+    credentials = server_credentials(tls, need_certificate=True) if tls else None
+    server = Server("127.0.0.1:0", [NAME], max_streams=PLACES, drain_s=0.0, credentials=credentials)
+    target_pb2_grpc.add_TargetServiceServicer_to_server(Facts(), server.grpc_server)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.drain()
+
+
+async def asks(opened: grpc.aio.Channel) -> None:
+    """A short call, which must be answered."""
+    stub: Any = target_pb2_grpc.TargetServiceStub(opened)
+    await stub.GetReplicaInfo(target_pb2.TargetServiceGetReplicaInfoRequest(), timeout=10, wait_for_ready=True)
+
+
+@pytest.mark.parametrize("hello", [b"", b"PRI * HTTP/2.0\r\n", b"\x16\x03\x01"])
+@pytest.mark.parametrize("with_tls", [False, True])
+async def test_a_connection_that_does_not_greet_is_closed(
+    hello: bytes, with_tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = dict(channel.SERVER_OPTIONS)
+    assert "grpc.server_handshake_timeout_ms" in options
+    quick = list((options | {"grpc.server_handshake_timeout_ms": 300}).items())
+    monkeypatch.setattr(serving, "SERVER_OPTIONS", quick)
+    files = TlsFiles(Authority.new().write(tmp_path, "outrider-target")) if with_tls else None
+    async with served(files) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(hello)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                while await reader.read(4096):
+                    pass
+        writer.close()
+        async with Dialer(files, "outrider-target").open(f"127.0.0.1:{server.port}", channel.CLIENT_OPTIONS) as opened:
+            await asks(opened)
+
+
+async def test_streams_that_say_nothing_hold_their_places_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interceptor, "FIRST_MESSAGE_S", 0.3)
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        stub: Any = target_pb2_grpc.TargetServiceStub(opened)
+        silent = [stub.Verify() for _ in range(PLACES)]
+        codes = [await call.code() for call in silent]
+        assert codes == [grpc.StatusCode.DEADLINE_EXCEEDED] * PLACES
+        assert "first message" in str(await silent[0].details())
+        await asks(opened)
+
+
+async def test_what_is_too_large_is_refused_and_nothing_else() -> None:
+    """A message beyond the limit, and metadata beyond gRPC's."""
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        stub: Any = target_pb2_grpc.TargetServiceStub(opened)
+        call = stub.Verify()
+        await call.write(target_pb2.VerifyRequest(tokens=[2**31] * (channel.MAX_MESSAGE_BYTES // 5 + 1)))
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            request = target_pb2.TargetServiceGetReplicaInfoRequest()
+            await stub.GetReplicaInfo(request, timeout=10, metadata=(("x-large", "x" * 100_000),))
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await asks(opened)

@@ -51,13 +51,19 @@ class ModelOptions:
 
 
 def load(options: ModelOptions) -> Any:
-    """The model in evaluation mode. Raises IncompatibleReplica for what is no decoder-only language model."""
+    """The model in evaluation mode. Weights are safetensors: other files are pickles, which can run code.
+
+    Raises IncompatibleReplica for what is no decoder-only language model, and OSError where there are no safetensors.
+    """
     transformers_logging.disable_progress_bar()  # a bar is noise in a service's log
     config = AutoConfig.from_pretrained(options.model, trust_remote_code=options.trust_remote_code)
     if config.is_encoder_decoder:
         raise IncompatibleReplica(f"model {options.model!r} of type {config.model_type!r} is an encoder-decoder")
     model = AutoModelForCausalLM.from_pretrained(
-        options.model, dtype=DTYPES[options.dtype], trust_remote_code=options.trust_remote_code
+        options.model,
+        dtype=DTYPES[options.dtype],
+        trust_remote_code=options.trust_remote_code,
+        use_safetensors=True,
     )
     return model.to(options.device).eval()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-_PATTERNS = ("config.json", "*.safetensors", "*.bin")
+_PATTERNS = ("config.json", "*.safetensors")
 _SAMPLES = 64
 _SAMPLE_BYTES = 4096
 _TENSOR_BYTES = 512

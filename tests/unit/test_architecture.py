@@ -203,6 +203,23 @@ def test_the_environment_is_read_at_the_entry_points_only() -> None:
     assert outside({name for name in modules() if reads_environment(name)}, MAY_READ_ENVIRONMENT) == []
 
 
+def calls_of(name: str) -> Iterator[str]:
+    """What a module calls, as it is written."""
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+def test_nothing_that_is_read_can_run_code() -> None:
+    """Weights are safetensors: no pickle, in any of the forms in which libraries load it."""
+    picklers = ("pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal")
+    assert users_of(*picklers) == set()
+    loaders = {"torch.load", "yaml.load", "yaml.unsafe_load", "eval", "exec", "numpy.lib.format.read_array"}
+    assert {(name, call) for name in modules() for call in calls_of(name) if call in loaders} == set()
+    allowing = [name for name, path in modules().items() if "allow_pickle=True" in path.read_text()]
+    assert allowing == []
+
+
 def test_every_module_opens_with_what_it_does() -> None:
     silent = [name for name in modules() if not ast.get_docstring(tree(name))]
     others = {path: path.read_text() for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")}

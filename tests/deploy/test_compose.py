@@ -55,3 +55,24 @@ def test_stages_named_by_the_compose_file_exist_in_the_dockerfile() -> None:
 def test_the_grace_period_is_longer_than_the_drain(name: str) -> None:
     config = load(CONFIGS[name], COMPOSE["services"][name]["environment"])
     assert int(COMPOSE["services"][name]["stop_grace_period"].rstrip("s")) > config.drain_s
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_every_container_has_a_read_only_root_and_no_rights(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["tmpfs"] == (["/data"] if name == "redis" else ["/tmp"])
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_health_check_is_the_images_and_what_it_asks_is_not_moved(name: str) -> None:
+    assert "healthcheck" not in COMPOSE["services"][name]
+    assert "OUTRIDER_HEALTH" not in COMPOSE["services"][name]["environment"]
+
+
+def test_what_waits_for_a_healthy_service_waits_for_one_with_a_health_check() -> None:
+    for service in COMPOSE["services"].values():
+        for other, wanted in service.get("depends_on", {}).items():
+            assert wanted["condition"] != "service_healthy" or other in CONFIGS

@@ -43,6 +43,11 @@ def test_each_alert_has_a_section_and_no_section_is_without_alert() -> None:
     assert {name for name in SECTIONS if name != "How to look"} == NAMES
 
 
+def test_each_alert_leads_to_its_section() -> None:
+    led = {alert["annotations"]["runbook_url"] for alert in _alerts()}
+    assert led == {f"docs/kubernetes/runbook.md#{name.lower()}" for name in NAMES}
+
+
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_section_says_what_it_means_how_to_look_what_to_do_and_when_to_wake_somebody(name: str) -> None:
     places = [SECTIONS[name].find(part) for part in PARTS]

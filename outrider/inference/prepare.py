@@ -57,6 +57,8 @@ def _save(folder: Path, make: Any) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     make(temporary)
+    for path in temporary.iterdir():
+        path.chmod(0o644)  # weights are written for their owner alone, and may be read by another user's replica
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
 

@@ -5,6 +5,8 @@ folder carries a hash of every kernel source. It does not know what the kernels 
 """
 
 import hashlib
+import shutil
+import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -17,18 +19,30 @@ _HERE = Path(__file__).parent
 _SOURCES = sorted([*_HERE.glob("*.py"), _HERE.parent / "attention_cpu.py"])
 _BASE = Path(numba.config.CACHE_DIR or Path.home() / ".cache" / "outrider" / "kernels")
 
+_BROUGHT = Path(sys.prefix) / "share" / "outrider" / "kernels"
+"""What an image has built in. Its root may be read-only, and numba wants a folder that it can write to."""
+
+
+def bring(built: Path, folder: Path) -> None:
+    """Copy machine code that was built elsewhere, where there is some and none is here. For another processor it is of
+    no use and does no harm."""
+    if built.is_dir() and built != folder and not any(folder.glob("*.ready")):
+        shutil.copytree(built, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("lock", ".writable"))
+
 
 def _folder() -> Path:
     """The folder of these sources, or a temporary one where nothing can be written."""
     digest = hashlib.sha256(version("numba").encode())
     for source in _SOURCES:
         digest.update(source.read_bytes())
-    folder = _BASE / digest.hexdigest()[:16]
+    name = digest.hexdigest()[:16]
+    folder = _BASE / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".writable").touch()
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="outrider-kernels-"))
+        folder = Path(tempfile.mkdtemp(prefix="outrider-kernels-"))
+    bring(_BROUGHT / name, folder)
     return folder
 
 

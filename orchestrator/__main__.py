@@ -26,6 +26,7 @@ from outrider.redis_calls import check_url
 from outrider.registry import Registry
 from outrider.server import Server, wait_for_signal
 from outrider.tasks import end
+from outrider.tls import TlsFiles
 from outrider.tokenizer import Tokenizer
 from outrider.v1.orchestrator_pb2_grpc import add_OrchestratorServiceServicer_to_server
 
@@ -54,6 +55,18 @@ def _pages(config: OrchestratorConfig, service: OrchestratorService, tenants: Te
     return [WebServer(app, host, port, config.max_streams, config.drain_s + _LEAVE_S)]
 
 
+def _server(config: OrchestratorConfig, files: TlsFiles | None) -> Server:
+    return Server(
+        config.listen,
+        [NAME],
+        config.max_streams,
+        config.drain_s + _LEAVE_S,
+        credentials=server_credentials(files, config.tls_clients == "certificate") if files else None,
+        peers=config.peers,
+        health_listen=config.health,
+    )
+
+
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
     for setting, url in (("OUTRIDER_REGISTRY", config.registry), ("OUTRIDER_JOURNAL", config.journal)):
@@ -69,15 +82,7 @@ async def _serve(config: OrchestratorConfig) -> None:
     store = JournalStore(config.journal) if config.journal else None
     journal = Journal(store, config.resume_s, config.session_ttl_s)
     service = OrchestratorService(config, pools, tokenizer, journal, tenants)
-    server = Server(
-        config.listen,
-        [NAME],
-        config.max_streams,
-        config.drain_s + _LEAVE_S,
-        credentials=server_credentials(files, config.tls_clients == "certificate") if files else None,
-        peers=config.peers,
-        health_listen=config.health,
-    )
+    server = _server(config, files)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     pages = _pages(config, service, tenants)
     metric_settings.export([*service.looking.instruments(), calls])

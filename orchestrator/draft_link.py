@@ -84,7 +84,7 @@ class DraftLink:
             self._member = member = self._choose()
             if member is None:
                 raise Unavailable(self._pool.reason)
-            assert member.channel is not None and member.facts is not None
+            assert member.facts is not None
             facts = dataclasses.replace(member.facts, vocab_size=min(member.facts.vocab_size, self._vocab_size))
             moved = self._place.address not in ("", member.address)
             way = Way(member.address, _METHOD, self._pool.meters.tiers["draft"], moved)

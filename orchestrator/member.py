@@ -15,7 +15,7 @@ from typing import Protocol
 
 import grpc
 
-from outrider.channel import CLIENT_OPTIONS
+from orchestrator.line import Line
 from outrider.credentials import PLAIN, Dialer
 from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted
 from outrider.tasks import end
@@ -63,7 +63,7 @@ class Member:
     address: str
     ask: Callable[[grpc.aio.Channel], Awaitable[ReplicaFacts]]
     judge: Callable[[ReplicaFacts], str]
-    channel: grpc.aio.Channel | None = None
+    line: Line | None = None
     facts: ReplicaFacts | None = None
     state: State = State.UNAVAILABLE
     reason: str = "not asked yet"
@@ -78,28 +78,17 @@ class Member:
     _not_before: float = 0.0
     _silent: int = 0
     _watching: asyncio.Task[None] | None = None
-    _version: int = 0
-    _former: dict[grpc.aio.Channel, set[Abandonable]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Create the channel and begin to ask."""
-        self._dial()
+        self.line = Line(self.address, self.dialer)
         self._watching = asyncio.create_task(self._watch(), name=f"watch {self.address}")
 
-    def _dial(self) -> None:
-        """Open a channel. Streams that have one of before keep it until they are over."""
-        if self.channel is not None:
-            self._former[self.channel] = set(self.streams)
-        self._version = self.dialer.version
-        self.channel = self.dialer.open(self.address, CLIENT_OPTIONS)
-
-    async def _keep_channel(self) -> None:
-        """Dial anew when certificates have changed; close what nobody uses any more."""
-        if self.dialer.version != self._version:
-            self._dial()
-        for channel in [channel for channel, users in self._former.items() if not users & self.streams]:
-            del self._former[channel]
-            await channel.close()
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """What new calls go over, once it is open."""
+        assert self.line is not None
+        return self.line.channel
 
     def name(self, named: bool) -> None:
         """Whether somebody names it now."""
@@ -158,14 +147,14 @@ class Member:
 
     async def _watch(self) -> None:
         while True:
-            await self._keep_channel()
+            if self.line is not None:
+                await self.line.keep(self.streams)
             if self.due:
                 await self.handshake()
             await asyncio.sleep(_LOOK_S)
 
     async def handshake(self) -> None:
         """Ask what it is, and use it when it fits."""
-        assert self.channel is not None
         not_before = self._not_before
         try:
             facts = await self.ask(self.channel)
@@ -218,6 +207,5 @@ class Member:
         """Ask no more, give up its streams and close the channel."""
         await end(self._watching)
         self._give_up("the replica has left the pool")
-        for channel in (self.channel, *self._former):
-            if channel is not None:
-                await channel.close()
+        if self.line is not None:
+            await self.line.close()

@@ -77,7 +77,7 @@ class Pools:
     async def release(self, session_id: str, tenant: str, target: str, draft: str) -> None:
         """Free a session's caches where it was last; a replica that is away has lost them anyway."""
         for member, release in ((self.targets.at(target), release_target), (self.drafts.at(draft), release_draft)):
-            if member is not None and member.state is State.READY and member.channel is not None:
+            if member is not None and member.state is State.READY:
                 try:
                     await release(member.channel, session_id, tenant)
                 except OutriderError as error:

@@ -159,7 +159,7 @@ class TargetLink:
                 member = await self._choose()
         except TimeoutError:
             raise Unavailable(f"no target for this answer: {self._pool.reason}", retry_after_s=1.0) from None
-        assert member.channel is not None and member.facts is not None
+        assert member.facts is not None
         moved = self._place.address not in ("", member.address)
         way = Way(member.address, _METHOD, self._pool.meters.tiers["target"], moved)
         stream = TargetStream(member.channel, member.facts, fresh(self._options, self._opened), way)

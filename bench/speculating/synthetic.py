@@ -60,16 +60,18 @@ def _variables(pass_ms: str, **more: str) -> dict[str, str]:
     return {"OUTRIDER_ENGINE": "synthetic", "OUTRIDER_SYNTHETIC_PASS_MS": pass_ms, "OUTRIDER_KV_BYTES": "16MiB", **more}
 
 
-def _draft(name: str, folder: str, logs: Path, acceptance: float, pass_ms: str = "2") -> Service:
+def a_draft(name: str, folder: str, logs: Path, acceptance: float, pass_ms: str = "2") -> Service:
+    """A draft whose passes take a set time."""
     return replica(name, folder, logs, _variables(pass_ms, OUTRIDER_SYNTHETIC_ACCEPTANCE=str(acceptance)))
 
 
-def _target(name: str, folder: str, logs: Path, pass_ms: str = "20") -> Service:
+def a_target(name: str, folder: str, logs: Path, pass_ms: str = "20") -> Service:
+    """A target whose passes take a set time."""
     return replica(name, folder, logs, _variables(pass_ms), "target_service")
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
+class Bench:
     """What all points of a sweep have in common."""
 
     folder: str
@@ -79,10 +81,12 @@ class _Bench:
 
     @property
     def traffic(self) -> TrafficClass:
+        """Short prompts, answers of one length."""
         return TrafficClass("synthetic", SHORT, self.sizes.synthetic_tokens)
 
     @asynccontextmanager
     async def site(self, target: str, draft: str) -> AsyncGenerator[Site, None]:
+        """Orchestrators over both, one for each way that learns."""
         seats = [Seat(_ANY, draft), Seat(plan.SERIAL, draft, SERIAL_ONLY), Seat(plan.AHEAD, draft)]
         async with site(target, self.folder, seats, self.logs, "synthetic") as ready:
             yield ready
@@ -100,7 +104,8 @@ class _Bench:
             return Run(measured, [SystemFacts(system.name, system.settings, ()) for system in systems])
 
 
-async def _by_round_trip(bench: _Bench, target: str, draft: str) -> dict[float, Run]:
+async def by_round_trip(bench: Bench, target: str, draft: str) -> dict[float, Run]:
+    """One point for each round trip to the draft."""
     runs = {}
     for milliseconds in bench.sizes.round_trips_ms:
         say(f"round trip to the draft: {milliseconds:g} ms")
@@ -111,7 +116,7 @@ async def _by_round_trip(bench: _Bench, target: str, draft: str) -> dict[float, 
     return runs
 
 
-async def _by_acceptance(bench: _Bench, target: str, drafts: Mapping[float, str]) -> dict[float, Run]:
+async def _by_acceptance(bench: Bench, target: str, drafts: Mapping[float, str]) -> dict[float, Run]:
     runs = {}
     for acceptance, draft in drafts.items():
         say(f"acceptance {acceptance:g}")
@@ -119,21 +124,21 @@ async def _by_acceptance(bench: _Bench, target: str, drafts: Mapping[float, str]
     return runs
 
 
-async def _by_sessions(bench: _Bench) -> Run:
+async def _by_sessions(bench: Bench) -> Run:
     say("many sessions")
-    target = _target("crowded-target", bench.folder, bench.logs, CROWDED_TARGET_MS)
-    draft = _draft("crowded-draft", bench.folder, bench.logs, ACCEPTANCE, CROWDED_DRAFT_MS)
+    target = a_target("crowded-target", bench.folder, bench.logs, CROWDED_TARGET_MS)
+    draft = a_draft("crowded-draft", bench.folder, bench.logs, ACCEPTANCE, CROWDED_DRAFT_MS)
     async with serving([target, draft]):
         return await bench.point(target.address, draft.address, _CROWDED_LENGTHS, bench.sizes.sessions)
 
 
 async def measure_synthetic(folder: str, sizes: plan.Sizes, logs: Path) -> SyntheticFound:
     """The part; ``folder`` is a model whose tokenizer is used. Raises BenchError."""
-    bench = _Bench(folder, logs, sizes, Tokenizer.load(folder))
-    target = _target("synthetic-target", folder, logs)
-    drafts = {chance: _draft(f"draft-{chance:g}", folder, logs, chance) for chance in sizes.acceptances}
+    bench = Bench(folder, logs, sizes, Tokenizer.load(folder))
+    target = a_target("synthetic-target", folder, logs)
+    drafts = {chance: a_draft(f"draft-{chance:g}", folder, logs, chance) for chance in sizes.acceptances}
     async with serving([target, *drafts.values()]):
-        by_round_trip = await _by_round_trip(bench, target.address, drafts[ACCEPTANCE].address)
+        distances = await by_round_trip(bench, target.address, drafts[ACCEPTANCE].address)
         addresses = {chance: draft.address for chance, draft in drafts.items()}
         by_acceptance = await _by_acceptance(bench, target.address, addresses)
-    return SyntheticFound(by_round_trip, by_acceptance, await _by_sessions(bench))
+    return SyntheticFound(distances, by_acceptance, await _by_sessions(bench))

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -69,7 +70,8 @@ async def test_junk_in_a_round_is_an_error_of_ours(abort: bool) -> None:
 async def test_a_junk_handshake_leaves_the_member_unused_and_to_be_asked_again(abort: bool) -> None:
     async with junk_peer(abort) as channel:
         member = Member("peer:1", draft_facts, lambda facts: "")
-        member.channel = channel
+        line: Any = SimpleNamespace(channel=channel)
+        member.line = line
         await member.handshake()
         assert member.state is State.UNAVAILABLE
         assert member.reason

@@ -1,5 +1,6 @@
 """Members that were greeted, over channels without a socket, and pools of them that nobody watches."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from orchestrator.member import Member
@@ -19,7 +20,8 @@ async def ready(answer: Answer, address: str = "host:1", facts: ReplicaFacts = F
 
     channel: Any = FakeChannel(answer)
     member = Member(address, ask, lambda facts: "")
-    member.channel = channel
+    line: Any = SimpleNamespace(channel=channel)
+    member.line = line
     await member.handshake()
     return member, channel
 

@@ -55,6 +55,7 @@ MAY_USE_GRPC = (
     "orchestrator.target_stream",
     "orchestrator.round_stream",  # the transport under them
     "orchestrator.member",
+    "orchestrator.line",
 )
 MAY_READ_ENVIRONMENT = (*(f"{service}.__main__" for service in SERVICES), "outrider.cli")
 

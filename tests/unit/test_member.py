@@ -1,6 +1,7 @@
 """A member is used when it fits and answers; failures back off and one success forgets them."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 from orchestrator.member import Member, State
@@ -29,7 +30,8 @@ class Replica:
 def member(replica: Replica, mismatch: str = "") -> Member:
     made = Member("host:1", replica.ask, lambda facts: mismatch)
     nobody: Any = object()  # it is passed on and never called
-    made.channel = nobody
+    line: Any = SimpleNamespace(channel=nobody)
+    made.line = line
     return made
 
 

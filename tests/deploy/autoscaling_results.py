@@ -67,7 +67,7 @@ def scalings(folder: Path) -> tuple[Scaling, Scaling]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one case: sizes at the end of the light load, at most, and when what first changed."""
+    """Of one case: sizes before the overload and at most under it, and the seconds until they change."""
 
     light: Sizes
     most: Sizes
@@ -84,17 +84,24 @@ class Result:
 
 
 def changes(moments: Sequence[Moment], since: int) -> list[int]:
-    """The moments from ``since`` on that find sizes other than the one before."""
+    """The moments after ``since`` that find sizes other than the one before."""
     pairs = itertools.pairwise(moments)
     return [after.now for before, after in pairs if after.sizes != before.sizes and after.now > since]
+
+
+def gone(moments: Sequence[Moment], since: int) -> list[int]:
+    """The moments after ``since`` that find a pod less than the one before."""
+    pairs = itertools.pairwise(moments)
+    return [after.now for before, after in pairs if sum(after.sizes) < sum(before.sizes) and after.now > since]
 
 
 def result(moments: Sequence[Moment]) -> Result:
     """Of a replay of SCRIPT."""
     at = {moment.now: moment.sizes for moment in moments}
     under = [now for now in changes(moments, BEGINS_S) if now <= QUIET_S]
-    after = changes(moments, QUIET_S)
-    most = max(moment.sizes for moment in moments)
+    after = gone(moments, QUIET_S)
+    sizes = [moment.sizes for moment in moments if moment.now <= QUIET_S]
+    most = (max(size[0] for size in sizes), max(size[1] for size in sizes))
     return Result(
         at[BEGINS_S], most, under[0] - BEGINS_S, under[-1] - BEGINS_S, after[0] - QUIET_S, after[-1] - QUIET_S
     )

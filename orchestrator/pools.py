@@ -75,9 +75,10 @@ class Pools:
         await self.drafts.close()
 
     async def release(self, session_id: str, tenant: str, target: str, draft: str) -> None:
-        """Free a session's caches where it was last; a replica that is away has lost them anyway."""
+        """Free a session's caches where it was last. One that is left alone for a while (a draft that is too slow, say)
+        may well hold them; one that is gone has lost them, and the attempt is short."""
         for member, release in ((self.targets.at(target), release_target), (self.drafts.at(draft), release_draft)):
-            if member is not None and member.state is State.READY:
+            if member is not None and member.line is not None:
                 try:
                     await release(member.channel, session_id, tenant)
                 except OutriderError as error:

@@ -85,7 +85,7 @@ async def test_refusals_and_failures_are_counted_by_reason(farm: Farm, llama: Pa
         await eventually(lambda: meters.requests.total("cancelled") == 1, "the first one is given up")
         await stack.fails(make_request([5], session_id="nobody"))
         assert seen(meters.refusals) == {("waited",): 1}
-        assert seen(meters.requests) == {("ResourceExhausted",): 1, ("cancelled",): 1, ("InvalidArgument",): 1}
+        assert seen(meters.requests) == {("ResourceExhausted",): 1, ("cancelled",): 1, ("NotFound",): 1}
 
 
 async def test_a_lost_target_is_a_fail_over_with_its_reason(farm: Farm, llama: Path) -> None:

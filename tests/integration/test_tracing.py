@@ -390,7 +390,7 @@ async def test_an_error_is_on_its_span(recording: Recording, stack: Stack) -> No
     await complete(recording)
     (root,) = recording.named(semconv.SPAN_GENERATE)
     assert root.attributes is not None
-    assert root.attributes[semconv.ERROR_TYPE] == "InvalidArgument"
+    assert root.attributes[semconv.ERROR_TYPE] == "NotFound"
     assert root.status.status_code is trace.StatusCode.ERROR
 
 

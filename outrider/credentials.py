@@ -22,17 +22,18 @@ def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
 
 def server_credentials(files: TlsFiles, need_certificate: bool) -> grpc.ServerCredentials:
     """Of a server whose certificate is looked up anew for every connection."""
-    served = files.version
+    first = files.current()
+    served = first.version
 
     def changed() -> Any:
         nonlocal served
         material = files.current()
-        if files.version == served:
+        if material.version == served:
             return None
-        served = files.version
+        served = material.version
         return _configuration(material)
 
-    return grpc.dynamic_ssl_server_credentials(_configuration(files.current()), changed, need_certificate)
+    return grpc.dynamic_ssl_server_credentials(_configuration(first), changed, need_certificate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,7 @@ class Dialer:
     @property
     def version(self) -> int:
         """Grows when a channel that is opened now differs from one that was opened before."""
-        if self.files is None:
-            return 0
-        self.files.current()
-        return self.files.version
+        return self.files.current().version if self.files else 0
 
     def open(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
         """A channel, which connects when it is first used."""

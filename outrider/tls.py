@@ -6,7 +6,8 @@ It does not know gRPC: ``credentials.py`` makes credentials of what is read here
 import logging
 import os
 import ssl
-from dataclasses import dataclass, field
+import threading
+from dataclasses import dataclass, field, replace
 
 from outrider.config import ConfigError
 
@@ -30,11 +31,12 @@ class TlsPaths:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What the files hold. None for a chain or a key that is not shown."""
+    """What the files hold. None for a chain or a key that is not shown. ``version`` grows with every change."""
 
     roots: bytes
     chain: bytes | None = field(default=None, repr=False)
     key: bytes | None = field(default=None, repr=False)
+    version: int = field(default=1, compare=False, kw_only=True)
 
 
 def _read(setting: str, path: str) -> bytes:
@@ -49,13 +51,13 @@ def _check(paths: TlsPaths) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(paths.ca)
-    except (ssl.SSLError, ValueError):
+    except (OSError, ValueError):
         raise ConfigError(f"OUTRIDER_TLS_CA={paths.ca}: holds no certificate in PEM") from None
     if not paths.cert:
         return
     try:  # the password is asked for on a terminal otherwise
         context.load_cert_chain(paths.cert, paths.key, password=lambda: "")
-    except (ssl.SSLError, ValueError):
+    except (OSError, ValueError):
         both = f"OUTRIDER_TLS_CERT={paths.cert} and OUTRIDER_TLS_KEY={paths.key}"
         raise ConfigError(f"{both}: must be a certificate in PEM and its own key, without a password") from None
 
@@ -71,34 +73,43 @@ def read_material(paths: TlsPaths) -> Material:
     return Material(*before)
 
 
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    """What changes with a file, a link's destination included; None while there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 class TlsFiles:
-    """Owner of what was read last, and of its ``version``, which grows with every change."""
+    """Owner of what was read last. Any thread may ask: servers do so from those of gRPC."""
 
     def __init__(self, paths: TlsPaths) -> None:
         """Raises ConfigError."""
         self._paths = paths
-        self._seen = self._look()
+        self._lock = threading.Lock()
+        self._seen = self._stamps()
         self._material = read_material(paths)
-        self.version = 1
 
-    def _look(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes with a file, a link's destination included."""
-        found = [os.stat(path) for _, path in self._paths.named() if os.path.exists(path)]
-        return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for _, path in self._paths.named()]
 
     def current(self) -> Material:
         """What the files hold now; as before while they cannot be used, which is logged once for each change."""
-        seen = self._look()
+        seen = self._stamps()
         if seen != self._seen:
-            self._seen = seen
-            try:
-                self._take(read_material(self._paths))
-            except ConfigError as error:
-                log.error("%s; the certificate that was read before stays in use", error)
+            with self._lock:
+                self._seen = seen
+                self._read()
         return self._material
 
-    def _take(self, material: Material) -> None:
+    def _read(self) -> None:
+        try:
+            material = read_material(self._paths)
+        except ConfigError as error:
+            log.error("%s; the certificate that was read before stays in use", error)
+            return
         if material != self._material:
-            self._material = material
-            self.version += 1
+            self._material = replace(material, version=self._material.version + 1)
             log.info("new certificates were read from %s", ", ".join(path for _, path in self._paths.named()))

@@ -14,11 +14,20 @@ from tests.certificates import Authority, variables
 def test_files_that_change_are_read_again(tmp_path: Path) -> None:
     authority = Authority.new()
     files = TlsFiles(authority.write(tmp_path, "localhost"))
-    before, version = files.current(), files.version
-    assert (files.current(), files.version) == (before, version)
+    before = files.current()
+    assert files.current() is before
     authority.write(tmp_path, "localhost")
-    assert files.current() != before
-    assert files.version == version + 1
+    after = files.current()
+    assert after != before
+    assert after.version == before.version + 1
+
+
+def test_files_that_are_away_leave_what_was_read(tmp_path: Path) -> None:
+    files = TlsFiles(Authority.new().write(tmp_path, "localhost"))
+    before = files.current()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert files.current() is before
 
 
 def test_a_link_that_points_elsewhere_is_a_change(tmp_path: Path) -> None:

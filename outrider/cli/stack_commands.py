@@ -2,6 +2,7 @@
 
 import enum
 import os
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -30,6 +31,17 @@ class EngineKind(enum.StrEnum):
 
     MODEL = "model"
     SYNTHETIC = "synthetic"
+
+
+def _refuse_what_one_machine_has_not(environment: Mapping[str, str]) -> None:
+    """Exits, naming the first setting that processes which share an environment cannot have."""
+    for name, value in environment.items():
+        if value and (name.startswith("OUTRIDER_TLS_") or name == "OUTRIDER_HEALTH"):
+            fail(
+                InvalidArgument(
+                    name, "must be unset for `outrider up` and `demo`, whose processes share one environment"
+                )
+            )
 
 
 def up(
@@ -61,6 +73,7 @@ def up(
     ] = None,
 ) -> None:
     """Start targets, drafts and orchestrators here, one of each unless told otherwise; Ctrl-C stops them."""
+    _refuse_what_one_machine_has_not(os.environ)
     synthetic = engine is EngineKind.SYNTHETIC
     options = SyntheticOptions(synthetic_target, synthetic_draft, synthetic_acceptance)
     try:
@@ -89,6 +102,7 @@ def up(
 
 def demo(target: TargetModel = None, draft: DraftModel = None) -> None:
     """Answer four prompts with and without speculation and compare the tokens."""
+    _refuse_what_one_machine_has_not(os.environ)
     pair = chosen_pair(target, draft, os.environ)
     if not run(run_demo(*pair, logs=logs_folder(os.environ) / "demo")):
         fail("the tokens differ")

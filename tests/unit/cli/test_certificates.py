@@ -23,7 +23,7 @@ async def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     given = variables(Authority.new().write(tmp_path, "somebody"))
     async with connect("127.0.0.1:1", environment=given) as client:
         assert client.addresses == "127.0.0.1:1"
-    Path(given["OUTRIDER_TLS_KEY"]).unlink()
-    with pytest.raises(InvalidArgument, match=r"OUTRIDER_TLS_KEY=.*tls\.key: cannot be read"):
+    given["OUTRIDER_TLS_KEY"] += "s"
+    with pytest.raises(InvalidArgument, match=r"OUTRIDER_TLS_KEY=.*tls\.keys: cannot be read"):
         async with connect("127.0.0.1:1", environment=given):
             raise AssertionError("no client can be made of this")

@@ -4,7 +4,7 @@ import dataclasses
 
 from outrider.config import PREFIX, ConfigError, parse_budget, setting
 from outrider.pass_times import PassTimes
-from outrider.safe_config import SafeConfig
+from outrider.safe_config import SafeConfig, check_safe
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class ReplicaConfig(SafeConfig):
     """Milliseconds of a synthetic pass: a number, or points of rows and milliseconds with lines between them."""
 
     def __post_init__(self) -> None:
+        check_safe(self)
         if self.max_draft_tokens >= self.max_rows:  # a block is verified in one pass: its tokens and one more
             raise ConfigError(
                 f"{PREFIX}MAX_DRAFT_TOKENS={self.max_draft_tokens}: must be below {PREFIX}MAX_ROWS={self.max_rows}"

@@ -3,10 +3,13 @@
 It does not read the files: ``tls.py`` does.
 """
 
+import re
 from dataclasses import dataclass
 
 from outrider.config import ConfigError, setting
 from outrider.tls import TlsFiles, TlsPaths
+
+_LISTENER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +30,25 @@ class SafeConfig:
     there, since its probes show no certificate: with the service's name whether it serves, without one whether the
     process lives."""
 
+    def __post_init__(self) -> None:
+        check_safe(self)
+
     @property
     def peers(self) -> frozenset[str]:
-        """Names of who may call; empty for everybody. Raises ConfigError where nobody could be known."""
-        names = frozenset(filter(None, (name.strip() for name in self.tls_peers.split(","))))
-        if names and not self.tls_ca:
-            raise ConfigError(f"OUTRIDER_TLS_PEERS={self.tls_peers!r}: needs OUTRIDER_TLS_CA")
-        return names
+        """Names of who may call; empty for everybody."""
+        return frozenset(filter(None, (name.strip() for name in self.tls_peers.split(","))))
 
     def tls(self) -> TlsFiles | None:
         """The certificates, read and checked; None for none. Raises ConfigError."""
-        if not (self.tls_cert or self.tls_key or self.tls_ca):
-            return None
-        if not (self.tls_cert and self.tls_key and self.tls_ca):
-            raise ConfigError("OUTRIDER_TLS_CA, OUTRIDER_TLS_CERT and OUTRIDER_TLS_KEY must be set together")
-        return TlsFiles(TlsPaths(self.tls_ca, self.tls_cert, self.tls_key))
+        return TlsFiles(TlsPaths(self.tls_ca, self.tls_cert, self.tls_key)) if self.tls_ca else None
+
+
+def check_safe(config: SafeConfig) -> None:
+    """What only makes sense together. Raises ConfigError."""
+    files = (config.tls_ca, config.tls_cert, config.tls_key)
+    if any(files) and not all(files):
+        raise ConfigError("OUTRIDER_TLS_CA, OUTRIDER_TLS_CERT and OUTRIDER_TLS_KEY must be set together")
+    if config.peers and not config.tls_ca:
+        raise ConfigError(f"OUTRIDER_TLS_PEERS={config.tls_peers!r}: needs OUTRIDER_TLS_CA")
+    if config.health and not _LISTENER.fullmatch(config.health):
+        raise ConfigError(f"OUTRIDER_HEALTH={config.health!r}: must be host:port, such as 0.0.0.0:50059, or empty")

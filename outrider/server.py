@@ -64,14 +64,14 @@ class Server:
     async def start(self) -> None:
         """Listen, not yet serving. Raises OSError naming the address when it is taken."""
         self.port = self._listen(self.grpc_server, self.listen, self.credentials)
-        await self.set_serving(False)
-        await self.grpc_server.start()
         if self.health_listen:
             self._clear_server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_MOST_CHECKS)
             health_pb2_grpc.add_HealthServicer_to_server(self._clear_health, self._clear_server)
             self._listen(self._clear_server, self.health_listen, None)
             await self._clear_health.set("", health_pb2.HealthCheckResponse.SERVING)
-            await self._clear_server.start()
+        await self.set_serving(False)
+        for server in filter(None, (self.grpc_server, self._clear_server)):
+            await server.start()
 
     @staticmethod
     def _listen(server: Any, address: str, credentials: grpc.ServerCredentials | None) -> int:

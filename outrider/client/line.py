@@ -28,6 +28,16 @@ _NOT_CONNECTED = "failed to connect"
 Metadata = Sequence[tuple[str, str]]
 
 
+def _why_not(address: str, message: str) -> str:
+    """What gRPC says of a connection that did not come about, for people."""
+    found = message.lower()
+    if "handshake failed" in found or "verification check failed" in found:
+        return f"{address} shows a certificate that OUTRIDER_TLS_CA did not sign, or of another name: {message}"
+    if "socket closed" in found:
+        return f"{address} hangs up: does it want TLS, or another certificate (OUTRIDER_TLS_CA, _CERT, _KEY)?"
+    return f"no orchestrator at {address}"
+
+
 class CallLost(Exception):
     """A call ended with an error. ``unclear``: its server may have taken the request all the same."""
 
@@ -139,7 +149,7 @@ class Line:
         if not isinstance(rebuilt, Unavailable) or reason_of(error):
             return CallLost(rebuilt, unclear=False)
         if _NOT_CONNECTED in rebuilt.message.lower():
-            return CallLost(Unavailable(f"no orchestrator at {self.address}"), unclear=False)
+            return CallLost(Unavailable(_why_not(self.address, rebuilt.message)), unclear=False)
         return CallLost(rebuilt, unclear=True)
 
     async def close(self) -> None:

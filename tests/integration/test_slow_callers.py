@@ -99,3 +99,11 @@ async def test_what_is_too_large_is_refused_and_nothing_else() -> None:
             await stub.GetReplicaInfo(request, timeout=10, metadata=(("x-large", "x" * 100_000),))
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         await asks(opened)
+
+
+async def test_a_health_port_that_is_taken_is_named_and_nothing_is_left_open() -> None:
+    async with served() as server:
+        taken = f"127.0.0.1:{server.port}"
+        other = Server("127.0.0.1:0", [NAME], health_listen=taken)
+        with pytest.raises(OSError, match=f"cannot listen on {taken}"):
+            await other.start()

@@ -91,14 +91,21 @@ def test_the_three_files_are_set_together(tmp_path: Path, left_out: str) -> None
     files = load(SafeConfig, given).tls()
     assert files is not None
     with pytest.raises(ConfigError, match="must be set together"):
-        load(SafeConfig, {name: value for name, value in given.items() if name != left_out}).tls()
+        load(SafeConfig, {name: value for name, value in given.items() if name != left_out})
     assert load(SafeConfig, {}).tls() is None
 
 
 def test_peers_need_certificates(tmp_path: Path) -> None:
     given = {"OUTRIDER_TLS_PEERS": "outrider-orchestrator, spiffe://cluster/orchestrator,"}
     with pytest.raises(ConfigError, match=r"OUTRIDER_TLS_PEERS=.*: needs OUTRIDER_TLS_CA"):
-        _ = load(SafeConfig, given).peers
+        load(SafeConfig, given)
     both = given | variables(Authority.new().write(tmp_path, "localhost"))
     assert load(SafeConfig, both).peers == {"outrider-orchestrator", "spiffe://cluster/orchestrator"}
     assert load(SafeConfig, {}).peers == frozenset()
+
+
+@pytest.mark.parametrize("address", ["nonsense", ":50059", "http://host:1", "host:port"])
+def test_an_address_of_health_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"OUTRIDER_HEALTH=.*: must be host:port"):
+        load(SafeConfig, {"OUTRIDER_HEALTH": address})
+    assert load(SafeConfig, {"OUTRIDER_HEALTH": "[::]:50059"}).health == "[::]:50059"

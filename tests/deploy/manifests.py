@@ -39,6 +39,12 @@ def built(overlay: str) -> tuple[Object, ...]:
     return tuple(yaml.safe_load_all(kustomize(K8S / "overlays" / overlay)))
 
 
+@functools.cache
+def cluster() -> tuple[Object, ...]:
+    """What is applied once for a whole cluster, before any overlay."""
+    return tuple(yaml.safe_load_all(kustomize(K8S / "cluster")))
+
+
 def made_of(folder: Path, components: Sequence[str], *lines: str) -> tuple[Object, ...]:
     """The base with these components, as an overlay in an empty folder; ``lines`` are more of its kustomization."""
     there = Path(os.path.relpath(K8S, folder))

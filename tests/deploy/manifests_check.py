@@ -1,4 +1,5 @@
-"""Builds every overlay into a folder and holds each object against the schemas of the oldest and newest Kubernetes.
+"""Builds every overlay, and what a cluster has once, into a folder and holds each object against the schemas of the
+oldest and newest Kubernetes.
 
 ``python -m tests.deploy.manifests_check FOLDER``; it ends with 1 where something is wrong.
 """
@@ -25,18 +26,18 @@ def _wrong(text: str) -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """Write FOLDER/<overlay>.yaml and say what is wrong. Returns the exit code."""
+    """Write FOLDER/<overlay>.yaml and FOLDER/cluster.yaml and say what is wrong. Returns the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = False
-    for overlay in OVERLAYS:
-        text = kustomize(K8S / "overlays" / overlay)
-        (folder / f"{overlay}.yaml").write_text(text)
+    for source in (K8S / "cluster", *(K8S / "overlays" / overlay for overlay in OVERLAYS)):
+        text, made = kustomize(source), folder / f"{source.name}.yaml"
+        made.write_text(text)
         objects = list(yaml.safe_load_all(text))
         wrong = _wrong(text)
         failed = failed or bool(wrong)
         others = sum((each["apiVersion"], each["kind"]) in OTHERS for each in objects)
         words = f"{len(objects)} objects, {others} of them of other projects, Kubernetes {' and '.join(KUBERNETES)}"
-        print(f"{folder / overlay}.yaml: {words}: {'; '.join(wrong) or 'all hold'}")
+        print(f"{made}: {words}: {'; '.join(wrong) or 'all hold'}")
     return int(failed)
 
 

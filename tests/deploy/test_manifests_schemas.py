@@ -36,11 +36,8 @@ def test_the_base_with_one_component_builds_and_holds(component: str, tmp_path: 
 def test_no_object_is_there_twice_and_all_are_in_one_namespace(overlay: str) -> None:
     keys = [(each["kind"], each["metadata"]["name"]) for each in built(overlay)]
     assert len(set(keys)) == len(keys)
-    spaces = {each["metadata"].get("namespace") for each in built(overlay) if each["kind"] not in CLUSTER_WIDE}
+    spaces = {each["metadata"].get("namespace") for each in built(overlay) if each["kind"] != "Namespace"}
     assert spaces == {"outrider"}
-
-
-CLUSTER_WIDE = ("Namespace", "PriorityClass")
 
 
 def _changed(kind: str, name: str, *path: Any) -> Object:

@@ -9,6 +9,7 @@ import yaml
 
 from deploy.k8s import prometheus_rule
 from deploy.observability.dashboards import FOLDER
+from outrider.v1 import orchestrator_pb2
 from tests.deploy.manifests import (
     COMPONENTS,
     K8S,
@@ -24,6 +25,7 @@ from tests.deploy.manifests import (
 )
 from tests.deploy.test_manifests import SERVICES, variables
 
+INSTALL = K8S.parents[1] / "docs" / "kubernetes" / "install.md"
 WITH_TLS = [overlay for overlay in OVERLAYS if of_kind(built(overlay), "Certificate")]
 
 
@@ -125,6 +127,15 @@ def test_routes_lead_to_ports_of_the_orchestrator_and_share_no_host() -> None:
     assert named(built("gpu"), "HTTPRoute", "outrider")["spec"]["rules"][0]["timeouts"]["request"] == "0s"
 
 
+def test_nothing_is_routed_but_the_methods_that_callers_have() -> None:
+    (rule,) = named(built("gpu"), "GRPCRoute", "outrider")["spec"]["rules"]
+    assert rule["matches"] == [{"method": {"service": orchestrator_pb2.DESCRIPTOR.package + ".OrchestratorService"}}]
+    methods = orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].methods_by_name
+    said = re.search(r"`outrider.v1.OrchestratorService` \(([^)]+)\)", INSTALL.read_text())
+    assert said
+    assert set(re.findall(r"`(\w+)`", said[1])) == set(methods)
+
+
 def test_the_gateway_asks_for_a_name_that_the_orchestrator_has() -> None:
     spec = named(built("gpu"), "BackendTLSPolicy", "outrider-orchestrator")["spec"]
     assert spec["validation"]["hostname"] in _names("gpu", "orchestrator")
@@ -182,7 +193,7 @@ def test_the_collector_tells_where_it_sends(tmp_path: Path) -> None:
 
 
 def test_the_page_of_installing_names_each_component_and_overlay() -> None:
-    text = (K8S.parents[1] / "docs" / "kubernetes" / "install.md").read_text()
+    text = INSTALL.read_text()
     assert set(COMPONENTS) <= set(re.findall(r"`([a-z0-9-]+)`", text))
     for overlay in OVERLAYS:
         assert f"overlays/{overlay}" in text

@@ -1,8 +1,15 @@
 """Two installations in two namespaces of one cluster share nothing but what is applied by itself, once, before them."""
 
-import pytest
+import json
+import os
+import re
+import shutil
+from pathlib import Path
 
-from tests.deploy.manifests import OVERLAYS, Object, built, cluster, named, of_kind, pod_of
+import pytest
+import yaml
+
+from tests.deploy.manifests import K8S, OVERLAYS, ROOT, Object, built, cluster, kustomize, named, of_kind, pod_of
 from tests.deploy.manifests_schemas import KUBERNETES, check
 from tests.deploy.test_manifests import SERVICES
 
@@ -42,3 +49,46 @@ def test_a_draft_gives_way_to_all_others(overlay: str) -> None:
     value = {name: found[str(chosen)]["value"] for name, chosen in _classes(overlay).items()}
     assert value["draft"] < min(value[name] for name in ("orchestrator", "target", "redis"))
     assert named(cluster(), "PriorityClass", "outrider-draft")["preemptionPolicy"] == "Never"
+
+
+def _elsewhere(overlay: str, folder: Path, namespace: str) -> tuple[Object, ...]:
+    """An overlay's copy whose line ``namespace:`` is another."""
+    shutil.copytree(K8S / "overlays" / overlay, folder, dirs_exist_ok=True)
+    text = (folder / "kustomization.yaml").read_text().replace("../../", f"{os.path.relpath(K8S, folder)}/")
+    (folder / "kustomization.yaml").write_text(text.replace("\nnamespace: outrider\n", f"\nnamespace: {namespace}\n"))
+    return tuple(yaml.safe_load_all(kustomize(folder)))
+
+
+def _queries(objects: tuple[Object, ...]) -> list[str]:
+    return [each["metadata"]["query"] for o in of_kind(objects, "ScaledObject") for each in o["spec"]["triggers"]]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_another_namespace_is_one_line_and_all_that_names_it_follows(overlay: str, tmp_path: Path) -> None:
+    here, there = built(overlay), _elsewhere(overlay, tmp_path, "outrider-next")
+    assert json.dumps(there) != json.dumps(here)
+    named(there, "Namespace", "outrider-next")
+    assert {each["metadata"].get("namespace") for each in there} == {None, "outrider-next"}
+    specs = [json.dumps(each["spec"]) for each in there if "spec" in each]
+    assert not [spec for spec in specs if re.search(r'\.outrider(\.svc|")|namespace=\\"outrider\\"', spec)]
+
+
+@pytest.mark.parametrize("namespace", ["outrider", "outrider-next"])
+def test_autoscaling_asks_for_its_own_namespace_and_certificates_have_its_name(namespace: str, tmp_path: Path) -> None:
+    objects = _elsewhere("gpu", tmp_path, namespace)
+    assert len(_queries(objects)) == 4
+    assert all(f'{{namespace="{namespace}"}}' in query for query in _queries(objects))
+    for component in SERVICES:
+        name = f"outrider-{component}"
+        places = ["", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local"]
+        assert named(objects, "Certificate", name)["spec"]["dnsNames"] == [name + place for place in places]
+
+
+def test_a_second_installation_may_leave_the_rules_to_the_first(tmp_path: Path) -> None:
+    """By the patch of the page of installing."""
+    text = (ROOT / "docs" / "kubernetes" / "install.md").read_text()
+    (patch,) = (found for found in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "PrometheusRule" in found)
+    file = tmp_path / "kustomization.yaml"
+    file.write_text(yaml.safe_dump({"resources": [os.path.relpath(K8S / "overlays" / "gpu", tmp_path)]}) + patch)
+    assert len(of_kind(built("gpu"), "PrometheusRule")) == 1
+    assert not of_kind(tuple(yaml.safe_load_all(kustomize(tmp_path))), "PrometheusRule")

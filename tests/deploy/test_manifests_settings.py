@@ -11,7 +11,8 @@ from opentelemetry.sdk import environment_variables
 
 from orchestrator.tenants_file import read_tenants
 from outrider import trace_settings
-from outrider.config import PREFIX, load
+from outrider.config import PREFIX, load, parse_budget
+from outrider.inference.memory import FULL_SESSIONS, SHARE, kv_bytes
 from tests.deploy.manifests import OVERLAYS, ROOT, built, environment, named, of_kind, pod_of, pods, secret_data
 from tests.deploy.test_manifests import EACH, SERVICES, variables
 from tests.deploy.test_manifests_pods import CONFIGS
@@ -99,6 +100,17 @@ def test_a_change_of_settings_rolls_the_pods(overlay: str) -> None:
         source = pod_of(built(overlay), component).main["envFrom"][0]["configMapRef"]["name"]
         assert re.fullmatch(rf"outrider-{component}-[0-9a-z]{{10}}", source)
         named(built(overlay), "ConfigMap", source)
+
+
+def test_the_cache_on_gpus_is_what_the_page_of_sizes_says_and_auto_is_what_it_says_there() -> None:
+    text = (ROOT / "docs" / "kubernetes" / "sizing.md").read_text()
+    rows = dict(re.findall(r"^\| (target|draft), Qwen\S+ \|.+\| `(\w+)`[^|]*\|$", text, re.MULTILINE))
+    assert rows == {name: variables("gpu", name)["OUTRIDER_KV_BYTES"] for name in ("target", "draft")}
+    assert f"`OUTRIDER_KV_BYTES=auto` takes {SHARE} of what is free" in text
+    assert f"at most what {FULL_SESSIONS} sessions" in text
+    card, weights, spare = (int(number) for number in re.findall(r"\((\d+) − (\d+) − (\d+)\): 61", text)[0])
+    assert parse_budget(rows["target"]) == (card - weights - spare) << 30
+    assert f"{SHARE} × {card - weights} = {kv_bytes(card - weights << 30, 1 << 40) >> 30} GiB" in text
 
 
 @pytest.mark.parametrize("overlay", ["gpu", "air-gapped"])

@@ -25,12 +25,20 @@ class Authority:
         """Its own certificate."""
         return self.ca.cert_pem.bytes()
 
-    def write(self, folder: Path, *names: str, expired: bool = False, trusted: bytes = b"") -> TlsPaths:
+    def write(
+        self,
+        folder: Path,
+        *names: str,
+        begins_h: float = -1.0,
+        ends_h: float = 1.0,
+        expired: bool = False,
+        trusted: bytes = b"",
+    ) -> TlsPaths:
         """A certificate for these names, with its key and the certificates to trust (this authority's), in the files
-        that Kubernetes has. Each file is replaced as a whole."""
+        that Kubernetes has. Each file is replaced as a whole. It is valid between these hours from now."""
         folder.mkdir(parents=True, exist_ok=True)
-        until = datetime.now(UTC) + timedelta(hours=-1 if expired else 1)
-        made = self.ca.issue_cert(*names, not_after=until, key_type=trustme.KeyType.ECDSA)
+        begins, ends = (datetime.now(UTC) + timedelta(hours=each) for each in (begins_h, -0.5 if expired else ends_h))
+        made = self.ca.issue_cert(*names, not_before=begins, not_after=ends, key_type=trustme.KeyType.ECDSA)
         chain = b"".join(blob.bytes() for blob in made.cert_chain_pems)
         files = {"ca.crt": trusted or self.pem, "tls.crt": chain, "tls.key": made.private_key_pem.bytes()}
         for name, content in files.items():

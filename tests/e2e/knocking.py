@@ -7,6 +7,7 @@ know what is right.
 import argparse
 import asyncio
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from outrider.v1 import draft_pb2, draft_pb2_grpc, orchestrator_pb2, orchestrato
 from tests.e2e.asking import tls_in
 
 _PATIENCE_S = 4.0
+_SLOW_S = 3000.0
+"""By so much the clock is slow, so that a certificate of the last hour is shown: others must refuse it."""
 
 
 async def _call(channel: grpc.aio.Channel, role: str, metadata: Any) -> None:
@@ -36,7 +39,9 @@ async def _call(channel: grpc.aio.Channel, role: str, metadata: Any) -> None:
 
 async def call(address: str, role: str, folder: Path | None, key: str) -> str:
     """The code of a call that only asks for facts."""
-    dialer = Dialer(TlsFiles(tls_in(folder)), f"outrider-{role}") if folder else PLAIN
+    dialer = PLAIN
+    if folder:
+        dialer = Dialer(TlsFiles(tls_in(folder), clock=lambda: time.time() - _SLOW_S), f"outrider-{role}")
     metadata = (("authorization", f"Bearer {key}"),) if key else ()
     async with dialer.open(address, CLIENT_OPTIONS) as channel:
         try:

@@ -3,8 +3,10 @@
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,11 @@ async def secured(folder: Path, model: str, **orchestrator: str) -> AsyncIterato
 ASK = Ask(token_ids=(1, 2, 3), max_new_tokens=60, sampling=SamplingParams(0.8), seed=1, ignore_eos=True, draft_tokens=4)
 
 
+def slow_clock() -> float:
+    """The clock of a client that believes in its expired certificate."""
+    return time.time() - 3000
+
+
 async def drafts_are_in_use(client: Client) -> None:
     """Return when the orchestrator has found its draft."""
 
@@ -108,7 +115,10 @@ async def refused(client: Client) -> OutriderError:
     return caught.value
 
 
-async def test_only_those_with_the_right_certificates_get_in(llama: Any, tmp_path: Path) -> None:
+async def test_only_those_with_the_right_certificates_get_in(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.client.client.TlsFiles", partial(TlsFiles, clock=slow_clock))
     async with secured(tmp_path, str(llama)) as made:
         mine = made.authority.write(tmp_path / "client", "somebody")
         async with made.client(mine) as client:

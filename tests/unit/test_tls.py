@@ -1,6 +1,8 @@
-"""Certificates are read as a whole or not at all, and read again when their files change."""
+"""Certificates are read as a whole or not at all, and read again when their files change. Those that are not valid are
+refused at the start, and later never take the place of others."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,56 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
         TlsFiles(paths)
 
 
+@pytest.mark.parametrize(
+    ("later_s", "words"),
+    [
+        (2 * 3600, r"OUTRIDER_TLS_CERT=.*tls\.crt: expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC"),
+        (-2 * 3600, r"OUTRIDER_TLS_CERT=.*tls\.crt: not valid before 20\d\d-"),
+        (1000 * 366 * 86400, r"OUTRIDER_TLS_CA=.*ca\.crt: expired on 3000-01-01"),
+    ],
+)
+def test_what_is_not_valid_is_refused_at_the_start(tmp_path: Path, later_s: float, words: str) -> None:
+    paths = Authority.new().write(tmp_path, "localhost")
+    with pytest.raises(ConfigError, match=words):
+        TlsFiles(paths, clock=lambda: time.time() + later_s)
+
+
+def test_a_replacement_that_has_expired_takes_no_ones_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authority = Authority.new()
+    files = TlsFiles(authority.write(tmp_path, "localhost"))
+    before = files.current()
+    authority.write(tmp_path, "localhost", expired=True)
+    for _ in range(3):
+        assert files.current() is before
+    assert len(caplog.records) == 1
+    assert "tls.crt: expired on" in caplog.text
+    assert "stays in use" in caplog.text
+    authority.write(tmp_path, "localhost", ends_h=2)
+    assert files.current().version == before.version + 1
+
+
+def test_a_replacement_that_is_not_valid_yet_is_taken_when_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its files do not change at that moment; the clock of who signed it may be a little ahead."""
+    authority, later_s = Authority.new(), 0.0
+    files = TlsFiles(authority.write(tmp_path, "localhost"), clock=lambda: time.time() + later_s)
+    before = files.current()
+    authority.write(tmp_path, "localhost", begins_h=0.25, ends_h=2)
+    for _ in range(3):
+        assert files.current() is before
+    assert len(caplog.records) == 1
+    assert "tls.crt: not valid before" in caplog.text
+    later_s = 0.5 * 3600
+    assert files.current().version == before.version + 1
+    assert files.in_use is files.current()
+
+
+def test_without_a_certificate_to_show_only_those_to_trust_are_looked_at(tmp_path: Path) -> None:
+    files = TlsFiles(TlsPaths(Authority.new().write(tmp_path, "localhost", expired=True).ca))
+    assert [each.which for each in files.current().validities] == ["ca"]
+
+
 def test_no_message_shows_a_key(tmp_path: Path) -> None:
     assert "PRIVATE" not in repr(read_material(Authority.new().write(tmp_path, "localhost")))
 
@@ -102,10 +154,3 @@ def test_peers_need_certificates(tmp_path: Path) -> None:
     both = given | variables(Authority.new().write(tmp_path, "localhost"))
     assert load(SafeConfig, both).peers == {"outrider-orchestrator", "spiffe://cluster/orchestrator"}
     assert load(SafeConfig, {}).peers == frozenset()
-
-
-@pytest.mark.parametrize("address", ["nonsense", ":50059", "http://host:1", "host:port"])
-def test_an_address_of_health_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ConfigError, match=r"OUTRIDER_HEALTH=.*: must be host:port"):
-        load(SafeConfig, {"OUTRIDER_HEALTH": address})
-    assert load(SafeConfig, {"OUTRIDER_HEALTH": "[::]:50059"}).health == "[::]:50059"

@@ -66,6 +66,8 @@ def test_a_model_has_ten_minutes_to_load_and_a_process_that_hangs_two(overlay: s
     main = pod_of(built(overlay), component).main
     start, live = main["startupProbe"], main["livenessProbe"]
     assert start["periodSeconds"] * start["failureThreshold"] >= 600
+    deadline = named(built(overlay), "Deployment", f"outrider-{component}")["spec"]["progressDeadlineSeconds"]
+    assert deadline >= start["periodSeconds"] * start["failureThreshold"] + 300
     assert live["periodSeconds"] * live["failureThreshold"] >= 120
 
 

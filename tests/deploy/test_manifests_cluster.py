@@ -84,11 +84,23 @@ def test_autoscaling_asks_for_its_own_namespace_and_certificates_have_its_name(n
         assert named(objects, "Certificate", name)["spec"]["dnsNames"] == [name + place for place in places]
 
 
+def _patched(folder: Path, word: str) -> tuple[Object, ...]:
+    """The overlay for GPUs with the one patch of the page of installing that has this word."""
+    text = (ROOT / "docs" / "kubernetes" / "install.md").read_text()
+    (patch,) = (found for found in re.findall(r"```yaml\n(patches:.*?)```", text, re.DOTALL) if word in found)
+    overlay = os.path.relpath(K8S / "overlays" / "gpu", folder)
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [overlay]}) + patch)
+    return tuple(yaml.safe_load_all(kustomize(folder)))
+
+
 def test_a_second_installation_may_leave_the_rules_to_the_first(tmp_path: Path) -> None:
     """By the patch of the page of installing."""
-    text = (ROOT / "docs" / "kubernetes" / "install.md").read_text()
-    (patch,) = (found for found in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "PrometheusRule" in found)
-    file = tmp_path / "kustomization.yaml"
-    file.write_text(yaml.safe_dump({"resources": [os.path.relpath(K8S / "overlays" / "gpu", tmp_path)]}) + patch)
     assert len(of_kind(built("gpu"), "PrometheusRule")) == 1
-    assert not of_kind(tuple(yaml.safe_load_all(kustomize(tmp_path))), "PrometheusRule")
+    assert not of_kind(_patched(tmp_path, "PrometheusRule"), "PrometheusRule")
+
+
+def test_a_target_gets_half_an_hour_to_load_by_the_patch_of_the_page_of_installing(tmp_path: Path) -> None:
+    target = named(_patched(tmp_path, "startupProbe"), "Deployment", "outrider-target")["spec"]
+    probe = target["template"]["spec"]["containers"][0]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 1800
+    assert target["progressDeadlineSeconds"] >= 1800 + 300

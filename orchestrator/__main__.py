@@ -55,6 +55,11 @@ def _pages(config: OrchestratorConfig, service: OrchestratorService, tenants: Te
     return [WebServer(app, host, port, config.max_streams, config.drain_s + _LEAVE_S)]
 
 
+def _warn(config: OrchestratorConfig) -> None:
+    if config.tls_clients == "any" and not config.tenants:
+        log.warning("OUTRIDER_TLS_CLIENTS=any without OUTRIDER_TENANTS: whoever reaches this process may use it")
+
+
 def _server(config: OrchestratorConfig, files: TlsFiles | None) -> Server:
     return Server(
         config.listen,
@@ -69,6 +74,7 @@ def _server(config: OrchestratorConfig, files: TlsFiles | None) -> Server:
 
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
+    _warn(config)
     for setting, url in (("OUTRIDER_REGISTRY", config.registry), ("OUTRIDER_JOURNAL", config.journal)):
         if url:
             check_url(setting, url)

@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass
 
+from outrider.addresses import parse_host_port, parse_listener, parse_optional
 from outrider.config import ConfigError, setting
-from outrider.safe_config import SafeConfig
+from outrider.safe_config import SafeConfig, check_safe, needs_ca
 
 DEFAULT_TARGET = "127.0.0.1:50052"
 _ADDRESS = re.compile(r"unix:.+|.+:\d+")
-_LISTENER = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):(\d{1,5})")
 
 
 def parse_addresses(name: str, text: str) -> tuple[str, ...]:
@@ -17,14 +17,6 @@ def parse_addresses(name: str, text: str) -> tuple[str, ...]:
     if len(set(addresses)) < len(addresses) or not all(_ADDRESS.fullmatch(address) for address in addresses):
         raise ConfigError(f"{name}={text!r}: must be different addresses host:port separated by commas")
     return addresses
-
-
-def parse_listener(name: str, text: str) -> tuple[str, int]:
-    """Host and port to listen on. Raises ConfigError that names the setting."""
-    match = _LISTENER.fullmatch(text)
-    if not match or int(match[3]) > 65535:
-        raise ConfigError(f"{name}={text!r}: must be host:port, such as 127.0.0.1:50080 or [::]:50080, or empty")
-    return match[1] or match[2], int(match[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +40,9 @@ class OrchestratorConfig(SafeConfig):
     go on with them; empty for none."""
     resume_s: float = setting(60.0, least=1.0)
     """Seconds after its last token in which an answer that was lost can be resumed."""
-    listen: str = setting("127.0.0.1:50051")
+    listen: str = setting("127.0.0.1:50051", parse=parse_listener)
     """Address to serve on."""
-    http: str = setting("")
+    http: str = setting("", parse=parse_optional)
     """Address host:port to serve the live page on; empty for none."""
     tls_clients: str = setting("certificate", choices=("certificate", "any"))
     """With certificates: whether callers must show one (``certificate``), or may come without (``any``): then API keys
@@ -113,5 +105,17 @@ class OrchestratorConfig(SafeConfig):
 
     @property
     def page_address(self) -> tuple[str, int] | None:
-        """Host and port of the live page; None for none. Raises ConfigError."""
-        return parse_listener("OUTRIDER_HTTP", self.http) if self.http else None
+        """Host and port of the live page; None for none."""
+        return parse_host_port(self.http) if self.http else None
+
+    def __post_init__(self) -> None:
+        check_safe(self)
+        if self.tls_clients == "any" and self.peers:
+            raise ConfigError(
+                "OUTRIDER_TLS_PEERS cannot be set with OUTRIDER_TLS_CLIENTS=any: nobody is asked for a name"
+            )
+        for name in ("tls_target_name", "tls_draft_name"):
+            if getattr(self, name) and not self.tls_ca:
+                raise needs_ca(name, getattr(self, name))
+        if self.tls_clients != "certificate" and not self.tls_ca:
+            raise needs_ca("tls_clients", self.tls_clients)

@@ -58,7 +58,7 @@ class DraftLink:
         with self._minding():
             answer = await self._open().propose(number, claim, count, span, late)
         if isinstance(answer, Proposal) and self._member is not None:
-            self._member.succeeded()
+            self._member.patience.succeeded()
         return answer
 
     async def look_ahead(

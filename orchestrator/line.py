@@ -8,6 +8,8 @@ import grpc
 from outrider.channel import CLIENT_OPTIONS
 from outrider.credentials import Dialer
 
+_LAST_CALLS_S = 2.0
+
 
 class Line:
     """Owner of the channels to one address. Streams that were opened on a former one keep it until they are over."""
@@ -27,7 +29,7 @@ class Line:
             self.channel = self._dialer.open(self._address, CLIENT_OPTIONS)
         for channel in [channel for channel, users in self._former.items() if not users & streams]:
             del self._former[channel]
-            await channel.close()
+            await channel.close(_LAST_CALLS_S)  # a session that is over may still be released on it
 
     async def close(self) -> None:
         """Close all of them."""

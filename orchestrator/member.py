@@ -16,6 +16,7 @@ from typing import Protocol
 import grpc
 
 from orchestrator.line import Line
+from orchestrator.patience import Patience
 from outrider.credentials import PLAIN, Dialer
 from outrider.errors import DeadlineExceeded, OutriderError, ResourceExhausted
 from outrider.tasks import end
@@ -23,14 +24,10 @@ from outrider.wire import ReplicaFacts
 
 log = logging.getLogger(__name__)
 _LOOK_S = 0.25
-_CHECK_S = 1.0
-"""Between two questions to a member in use."""
 _HUNG_MS = 20_000
 """A pass that takes longer does not end."""
 _SILENT = 2
 """Questions in a row without an answer in time, after which streams are given up: one alone may be a busy moment."""
-_BACKOFF_FIRST_S = 0.25
-_BACKOFF_MOST_S = 10.0
 
 
 class State(Enum):
@@ -54,7 +51,7 @@ def _nothing() -> None:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One replica at one address. Owner of its channel, its state and its back-off; ``changed`` hears of its state.
+    """One replica at one address. Owner of its channel and its state; ``changed`` hears of its state.
 
     ``term`` counts the times that it came into use: what went wrong in a former one says nothing of this one.
     When nobody has named it for ``grace_s`` it is leaving: it gets no new sessions while there is another.
@@ -67,15 +64,13 @@ class Member:
     facts: ReplicaFacts | None = None
     state: State = State.UNAVAILABLE
     reason: str = "not asked yet"
-    backoff_most_s: float = _BACKOFF_MOST_S
+    patience: Patience = field(default_factory=Patience)
     changed: Callable[[], None] = _nothing
     grace_s: float = 0.0
     dialer: Dialer = PLAIN
     unnamed_since: float = math.inf
     streams: set[Abandonable] = field(default_factory=set)
     term: int = 0
-    _backoff_s: float = 0.0
-    _not_before: float = 0.0
     _silent: int = 0
     _watching: asyncio.Task[None] | None = None
 
@@ -126,13 +121,8 @@ class Member:
         self._back_off(reason)
 
     def _back_off(self, reason: str) -> None:
-        self._backoff_s = min(self.backoff_most_s, self._backoff_s * 2 or _BACKOFF_FIRST_S)
-        self._not_before = time.monotonic() + self._backoff_s
+        self.patience.failed()
         self._set(State.UNAVAILABLE, reason)
-
-    def succeeded(self) -> None:
-        """A round was answered: forget earlier failures."""
-        self._backoff_s = 0.0
 
     def _set(self, state: State, reason: str) -> None:
         if (state, reason) != (self.state, self.reason) and state is not State.READY:
@@ -140,22 +130,17 @@ class Member:
         self.state, self.reason = state, reason
         self.changed()
 
-    @property
-    def due(self) -> bool:
-        """Whether it should be asked now."""
-        return time.monotonic() >= self._not_before
-
     async def _watch(self) -> None:
         while True:
             if self.line is not None:
                 await self.line.keep(self.streams)
-            if self.due:
+            if self.patience.due:
                 await self.handshake()
             await asyncio.sleep(_LOOK_S)
 
     async def handshake(self) -> None:
         """Ask what it is, and use it when it fits."""
-        not_before = self._not_before
+        asks_at = self.patience.asks_at
         try:
             facts = await self.ask(self.channel)
             mismatch = self.judge(facts)
@@ -165,14 +150,14 @@ class Member:
         self._silent = 0
         if facts.load.pass_ms >= _HUNG_MS:
             self._hangs(f"its engine hangs: a pass has taken {facts.load.pass_ms / 1000:.0f} s")
-        elif self._not_before == not_before:  # it failed a session since it was asked: that is news, this is not
+        elif self.patience.asks_at == asks_at:  # it failed a session since it was asked: that is news, this is not
             self._answered(facts, mismatch)
 
     def _no_answer(self, error: Exception) -> None:
         """Streams to one that does not answer in time are given up. One that cannot be reached may be draining: it
-        refuses what is new and ends what it has. One that is full to the last call is well."""
-        if self.state is State.READY and isinstance(error, ResourceExhausted):
-            self._not_before = time.monotonic() + _CHECK_S
+        refuses what is new and ends what it has. One that is full to the last call is well while some are ours."""
+        if self.state is State.READY and isinstance(error, ResourceExhausted) and self.streams:
+            self.patience.answered(fits=True)
             return
         if not isinstance(error, OutriderError):
             log.error("the handshake with %s failed in a way nobody foresaw", self.address, exc_info=error)
@@ -187,13 +172,12 @@ class Member:
 
     def _answered(self, facts: ReplicaFacts, mismatch: str) -> None:
         self.facts = facts
+        self.patience.answered(fits=not mismatch)
         if mismatch:
             if self.state is not State.REFUSED:
                 log.error("%s is refused: %s", self.address, mismatch)
-            self._not_before = time.monotonic() + _BACKOFF_MOST_S
             self._set(State.REFUSED, mismatch)
             return
-        self._not_before = time.monotonic() + _CHECK_S
         if self.state is not State.READY:
             log.info("%s is ready: %s, %s", self.address, facts.model_id, facts.numerics.dtype)
             self.term += 1

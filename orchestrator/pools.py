@@ -10,6 +10,7 @@ from orchestrator.clients import draft_facts, release_draft, release_target, tar
 from orchestrator.member import Member, State
 from orchestrator.meters import Meters
 from orchestrator.pairing import draft_mismatch, target_mismatch
+from orchestrator.patience import Patience
 from orchestrator.pool import Pool
 from outrider.credentials import PLAIN, Dialer
 from outrider.errors import OutriderError
@@ -37,12 +38,11 @@ class Pools:
         self.drafts = Pool(self._draft, self.meters)
 
     def _target(self, address: str) -> Member:
-        most = _TARGET_BACKOFF_MOST_S
         return Member(
             address,
             target_facts,
             self._judge_target,
-            backoff_most_s=most,
+            patience=Patience(_TARGET_BACKOFF_MOST_S),
             grace_s=self._grace_s,
             dialer=self._to_targets,
         )

@@ -83,7 +83,7 @@ class TargetLink:
                 if not await self._can_go_on(error, member, number, lost, give_up):
                     raise
             else:
-                member.succeeded()
+                member.patience.succeeded()
                 self._convict()
                 return answer
 

@@ -26,8 +26,14 @@ CLIENT_OPTIONS: list[tuple[str, Any]] = [
 _GREETING_MS = 10_000
 """In which a connection must have said hello, TLS included. One that does not is closed."""
 
+_CONNECTION_MS = 3_600_000
+"""Age at which a connection takes no new calls, give or take a tenth, and how long those that it has may go on: who is
+no longer let in does not stay in for ever. Callers connect anew by themselves."""
+
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.server_handshake_timeout_ms", _GREETING_MS),
+    ("grpc.max_connection_age_ms", _CONNECTION_MS),
+    ("grpc.max_connection_age_grace_ms", _CONNECTION_MS),
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),

@@ -1,4 +1,4 @@
-"""Between gRPC and the handlers: errors become statuses, and what is no message is refused as what it is.
+"""Between gRPC and the handlers: who may call, how many at once, and errors that become statuses.
 
 It does not know which service it guards.
 """
@@ -7,158 +7,150 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 
+from outrider import requests as messages
 from outrider import semconv
 from outrider.credentials import check_peer
-from outrider.errors import DeadlineExceeded, InvalidArgument, OutriderError
+from outrider.errors import OutriderError, ResourceExhausted
 from outrider.instruments import Histogram
 from outrider.status import to_status
 from outrider.wire import refuse_unknown_fields
 
 log = logging.getLogger(__name__)
 calls = Histogram(semconv.M_CALLS)
-"""Of this process, by method and status."""
-FIRST_MESSAGE_S = 10.0
-"""In which a call must have brought its first message."""
+"""Of this process, by method and status; health checks and reflection are not counted."""
+_COUNTED = "/outrider."
 _CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
-class _Unreadable:
-    """Stands for bytes that are no message. gRPC itself would log a stack trace for each, and answer UNKNOWN."""
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Who may call and how many calls of a method may run at once. Owner of the numbers that do."""
+
+    peers: Collection[str] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
+    _running: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, context: Any, method: str) -> None:
+        """A call begins; ``leave`` ends it. Raises PermissionDenied and ResourceExhausted."""
+        check_peer(context, self.peers)
+        most = self.places.get(method)
+        if most is not None and self._running[method] >= most:
+            raise ResourceExhausted(f"{method.lstrip('/')} is called {most} times at once already")
+        self._running[method] += 1
+
+    def leave(self, method: str) -> None:
+        """It has ended."""
+        self._running[method] -= 1
 
 
-def _reading(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    def read(data: bytes) -> Any:
-        try:
-            return deserialize(data)
-        except DecodeError:
-            return _Unreadable()
+class _Call:
+    """One call while its handler runs: let in, counted, and its errors told as statuses.
 
-    return read
-
-
-def _checked(request: Any) -> Any:
-    if isinstance(request, _Unreadable):
-        raise InvalidArgument("request", "cannot be parsed as the message of this call")
-    return request
-
-
-async def _each_checked(requests: Any) -> AsyncIterator[Any]:
-    """The messages of a call. A caller that opens calls and says nothing holds each for a short time only."""
-    messages = aiter(requests)
-    try:
-        async with asyncio.timeout(FIRST_MESSAGE_S):
-            first = await anext(messages)
-    except TimeoutError:
-        raise DeadlineExceeded(f"the first message did not come within {FIRST_MESSAGE_S:g} s") from None
-    except StopAsyncIteration:
-        return
-    yield _checked(first)
-    async for request in messages:
-        yield _checked(request)
-
-
-async def _only(requests: AsyncIterator[Any]) -> Any:
-    async for request in requests:
-        return request
-    raise InvalidArgument("request", "the call had no message")
-
-
-async def _abort(context: Any, method: str, error: Exception) -> None:
-    if not isinstance(error, OutriderError):
-        log.exception("%s failed", method, exc_info=error)
-    await context.abort_with_status(to_status(error))
-
-
-def _count(context: Any, method: str, began: float, gone: bool) -> None:
-    """A call has ended. One whose caller has ``gone`` has no status of ours."""
-    code = grpc.StatusCode.CANCELLED if gone else context.code() or grpc.StatusCode.OK
-    name = code.name if isinstance(code, grpc.StatusCode) else _CODES.get(code, str(code))
-    calls.record(time.perf_counter() - began, method.lstrip("/"), name)
-
-
-class ErrorInterceptor(grpc.aio.ServerInterceptor):
-    """Lets in the ``peers`` whose certificates have one of these names, or everybody where there are none, and turns
-    exceptions of handlers into statuses. Handlers raise OutriderErrors and never call abort. Unknown
-    fields of a request that has one answer are refused here; what is answered by a stream, its handler checks.
-
-    What gRPC itself raises in them, for instance that the server has stopped under a call, is left to gRPC.
+    What gRPC itself raises in handlers, for instance that the server has stopped under a call, is left to gRPC.
     """
 
-    def __init__(self, peers: Collection[str] = ()) -> None:
-        self._peers = peers
+    def __init__(self, guard: Guard, context: Any, method: str) -> None:
+        self._guard, self._context, self._method = guard, context, method
+        self._began = time.perf_counter()
+        self._inside = False
+
+    def enter(self) -> None:
+        """Raises what the guard raises."""
+        self._guard.enter(self._context, self._method)
+        self._inside = True
+
+    async def __aenter__(self) -> "_Call":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._inside:
+            self._guard.leave(self._method)
+        gone = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        try:
+            if isinstance(error, Exception) and not gone and not isinstance(error, grpc.aio.BaseError):
+                await self._abort(error)
+        finally:
+            self._count(gone)
+
+    async def _abort(self, error: Exception) -> None:
+        if isinstance(error, NotImplementedError):  # of gRPC's generated servicers
+            await self._context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{self._method.lstrip('/')} is not served here")
+        if not isinstance(error, OutriderError):
+            log.exception("%s failed", self._method, exc_info=error)
+        await self._context.abort_with_status(to_status(error))
+
+    def _count(self, gone: bool) -> None:
+        """A call whose caller has ``gone`` has no status of ours."""
+        if not self._method.startswith(_COUNTED):
+            return
+        code = grpc.StatusCode.CANCELLED if gone else self._context.code() or grpc.StatusCode.OK
+        name = code.name if isinstance(code, grpc.StatusCode) else _CODES.get(code, str(code))
+        calls.record(time.perf_counter() - self._began, self._method.lstrip("/"), name)
+
+
+class GuardInterceptor(grpc.aio.ServerInterceptor):
+    """Lets in whom the guard lets in, and turns exceptions of handlers into statuses. Handlers raise OutriderErrors
+    and never call abort. Unknown fields of a request that has one answer are refused here; what is answered by a
+    stream, its handler checks.
+    """
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self._guard = guard or Guard()
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         """Wrap the handler of a call. All become handlers of streams, whose first message can be waited for with an
         end; on the wire it is the same."""
         handler = await continuation(details)
-        if handler is None or not details.method.startswith("/outrider."):
-            return handler
+        if handler is None:
+            return None
         if handler.stream_stream is not None:
-            guarded: Any = _guard_stream(handler.stream_stream, details.method, self._peers)
+            guarded: Any = self._stream(handler.stream_stream, details.method)
             factory = grpc.stream_stream_rpc_method_handler
-        elif handler.response_streaming:
-            guarded = _guard_stream(_of_first(handler.unary_stream), details.method, self._peers)
+        elif handler.unary_stream is not None:
+            guarded = self._stream(_of_first(handler.unary_stream), details.method)
             factory = grpc.stream_stream_rpc_method_handler
         else:
-            guarded = _guard_unary(handler.unary_unary, details.method, self._peers)
+            guarded = self._unary(handler.unary_unary, details.method)
             factory = grpc.stream_unary_rpc_method_handler
-        return factory(guarded, _reading(handler.request_deserializer), handler.response_serializer)
+        return factory(guarded, messages.reading(handler.request_deserializer), handler.response_serializer)
+
+    def _unary(self, behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
+        async def guarded(requests: Any, context: Any) -> Any:
+            async with _Call(self._guard, context, method) as call:
+                call.enter()
+                request = await messages.only(messages.each(requests))
+                refuse_unknown_fields(request)
+                return await behavior(request, context)
+
+        return guarded
+
+    def _stream(self, behavior: Any, method: str) -> Callable[[Any, Any], AsyncIterator[Any]]:
+        async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
+            async with _Call(self._guard, context, method) as call:
+                call.enter()
+                async with contextlib.aclosing(behavior(messages.each(requests), context)) as responses:
+                    async for response in responses:
+                        yield response
+
+        return guarded
 
 
 def _of_first(behavior: Any) -> Callable[[AsyncIterator[Any], Any], AsyncIterator[Any]]:
     """A handler of one request as a handler of a stream of them."""
 
     async def answer(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        async with contextlib.aclosing(behavior(await _only(requests), context)) as responses:
+        async with contextlib.aclosing(behavior(await messages.only(requests), context)) as responses:
             async for response in responses:
                 yield response
 
     return answer
-
-
-def _guard_unary(behavior: Any, method: str, peers: Collection[str]) -> Callable[[Any, Any], Awaitable[Any]]:
-    async def guarded(requests: Any, context: Any) -> Any:
-        began, gone = time.perf_counter(), False
-        try:
-            check_peer(context, peers)
-            request = await _only(_each_checked(requests))
-            refuse_unknown_fields(request)
-            return await behavior(request, context)
-        except (GeneratorExit, asyncio.CancelledError):
-            gone = True
-            raise
-        except grpc.aio.BaseError:
-            raise
-        except Exception as error:
-            await _abort(context, method, error)
-        finally:
-            _count(context, method, began, gone)
-
-    return guarded
-
-
-def _guard_stream(behavior: Any, method: str, peers: Collection[str]) -> Callable[[Any, Any], AsyncIterator[Any]]:
-    async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
-        began, gone = time.perf_counter(), False
-        try:
-            check_peer(context, peers)
-            async with contextlib.aclosing(behavior(_each_checked(requests), context)) as responses:
-                async for response in responses:
-                    yield response
-        except (GeneratorExit, asyncio.CancelledError):
-            gone = True
-            raise
-        except grpc.aio.BaseError:
-            raise
-        except Exception as error:
-            await _abort(context, method, error)
-        finally:
-            _count(context, method, began, gone)
-
-    return guarded

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from outrider.addresses import parse_listener
 from outrider.config import PREFIX, ConfigError, parse_budget, setting
 from outrider.pass_times import PassTimes
 from outrider.safe_config import SafeConfig, check_safe
@@ -13,7 +14,7 @@ class ReplicaConfig(SafeConfig):
 
     model: str
     """Path of a model folder, or a Hugging Face id."""
-    listen: str = setting("127.0.0.1:50052")
+    listen: str = setting("127.0.0.1:50052", parse=parse_listener)
     """Address to serve on."""
     engine: str = setting("model", choices=("model", "synthetic"))
     """``synthetic`` loads no weights: passes take a set time and choices follow a rule (``inference/synthetic.py``)."""

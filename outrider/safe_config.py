@@ -3,13 +3,11 @@
 It does not read the files: ``tls.py`` does.
 """
 
-import re
 from dataclasses import dataclass
 
-from outrider.config import ConfigError, setting
+from outrider.addresses import parse_optional
+from outrider.config import PREFIX, ConfigError, setting
 from outrider.tls import TlsFiles, TlsPaths
-
-_LISTENER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +23,7 @@ class SafeConfig:
     """Path of the certificates that sign those of callers and of those it calls."""
     tls_peers: str = setting("")
     """Names (DNS or URI) in the certificates of who may call, separated by commas. Empty: whoever has a certificate."""
-    health: str = setting("")
+    health: str = setting("", parse=parse_optional)
     """Address host:port at which health, and nothing else, is answered in the clear; empty for none. Kubernetes asks
     there, since its probes show no certificate: with the service's name whether it serves, without one whether the
     process lives."""
@@ -48,7 +46,12 @@ def check_safe(config: SafeConfig) -> None:
     files = (config.tls_ca, config.tls_cert, config.tls_key)
     if any(files) and not all(files):
         raise ConfigError("OUTRIDER_TLS_CA, OUTRIDER_TLS_CERT and OUTRIDER_TLS_KEY must be set together")
+    if config.tls_peers and not config.peers:  # nobody named is everybody let in
+        raise ConfigError(f"OUTRIDER_TLS_PEERS={config.tls_peers!r}: must be names separated by commas, or empty")
     if config.peers and not config.tls_ca:
-        raise ConfigError(f"OUTRIDER_TLS_PEERS={config.tls_peers!r}: needs OUTRIDER_TLS_CA")
-    if config.health and not _LISTENER.fullmatch(config.health):
-        raise ConfigError(f"OUTRIDER_HEALTH={config.health!r}: must be host:port, such as 0.0.0.0:50059, or empty")
+        raise needs_ca("tls_peers", config.tls_peers)
+
+
+def needs_ca(field: str, value: str) -> ConfigError:
+    """A setting that means nothing without certificates was set without."""
+    return ConfigError(f"{PREFIX}{field.upper()}={value!r}: needs OUTRIDER_TLS_CA")

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
+from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from outrider import health
 from outrider.channel import SERVER_OPTIONS
-from outrider.interceptor import ErrorInterceptor
+from outrider.interceptor import Guard, GuardInterceptor
 
 log = logging.getLogger(__name__)
-_LISTEN_FAILED = "cannot listen on {address}: is another process using it?"
-
-_MOST_CHECKS = 64
-"""Health checks in the clear at once: no more are needed, and whoever floods them floods nothing else."""
+_PLACES = {health.WATCH: 256, f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": 64}
+"""Most calls at once of what lasts as long as the caller likes: it cannot take the places of all others."""
+_MOST_CHECKS = 1024
+"""Health checks in the clear at once: whoever floods them floods nothing else."""
 _WAY_OUT_S = 0.05
 """gRPC has stopped when the calls are over; their handlers may need a few more turns of the loop to end. One that the
 end of the loop cancelled would be logged as an error."""
@@ -46,57 +46,62 @@ class Server:
     peers: frozenset[str] = frozenset()
     health_listen: str = ""
     port: int = 0
-    health: Any = field(default_factory=HealthServicer)
     grpc_server: Any = None
-    _clear_health: Any = field(default_factory=HealthServicer)
+    _health: health.Health = field(default_factory=health.Health)
+    _clear_health: health.Checks = field(default_factory=health.Checks)
     _clear_server: Any = None
 
     def __post_init__(self) -> None:
         self.grpc_server = grpc.aio.server(
-            interceptors=[ErrorInterceptor(self.peers)],
+            interceptors=[GuardInterceptor(Guard(self.peers, _PLACES))],
             options=SERVER_OPTIONS,
             maximum_concurrent_rpcs=self.max_streams,
         )
-        health_pb2_grpc.add_HealthServicer_to_server(self.health, self.grpc_server)
-        names = [*self.services, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc_server)
+        names = [*self.services, health.NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, self.grpc_server)
 
     async def start(self) -> None:
-        """Listen, not yet serving. Raises OSError naming the address when it is taken."""
-        self.port = self._listen(self.grpc_server, self.listen, self.credentials)
+        """Listen, not yet serving. Raises OSError naming the setting and the address when it is taken."""
+        self.port = _listen("OUTRIDER_LISTEN", self.grpc_server, self.listen, self.credentials)
         if self.health_listen:
-            self._clear_server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_MOST_CHECKS)
-            health_pb2_grpc.add_HealthServicer_to_server(self._clear_health, self._clear_server)
-            self._listen(self._clear_server, self.health_listen, None)
-            await self._clear_health.set("", health_pb2.HealthCheckResponse.SERVING)
+            await self._open_health()
         await self.set_serving(False)
         for server in filter(None, (self.grpc_server, self._clear_server)):
             await server.start()
 
-    @staticmethod
-    def _listen(server: Any, address: str, credentials: grpc.ServerCredentials | None) -> int:
-        try:
-            if credentials is None:
-                return int(server.add_insecure_port(address))
-            return int(server.add_secure_port(address, credentials))
-        except RuntimeError as error:
-            raise OSError(_LISTEN_FAILED.format(address=address)) from error
+    async def _open_health(self) -> None:
+        self._clear_server = grpc.aio.server(
+            interceptors=[GuardInterceptor()], options=SERVER_OPTIONS, maximum_concurrent_rpcs=_MOST_CHECKS
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._clear_health, self._clear_server)
+        _listen("OUTRIDER_HEALTH", self._clear_server, self.health_listen, None)
+        await self._clear_health.set("", True)
 
     async def set_serving(self, serving: bool) -> None:
         """Answer health checks of every service."""
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", *self.services):
-            await self.health.set(name, status)
+            await self._health.set(name, serving)
         for name in self.services:
-            await self._clear_health.set(name, status)
+            await self._clear_health.set(name, serving)
 
     async def drain(self) -> None:
         """NOT_SERVING, refuse new calls, let running ones end within the drain time, then cancel them."""
         await self.set_serving(False)
+        await self._health.close()
         await self.grpc_server.stop(self.drain_s)
         if self._clear_server is not None:
             await self._clear_server.stop(None)
         await asyncio.sleep(_WAY_OUT_S)
+
+
+def _listen(setting: str, server: Any, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    try:
+        if credentials is None:
+            return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, credentials))
+    except RuntimeError as error:
+        raise OSError(f"{setting}={address}: cannot listen there: is another process using it?") from error
 
 
 async def wait_for_signal() -> str:

@@ -38,10 +38,9 @@ class Routes:
 
     async def ready(self, request: Request) -> Response:
         """Whether there is a target to answer with."""
-        target = self._service.looking.info(0).target
-        if target.state == pb.REPLICA_STATE_READY:
+        if self._service.looking.info(0).target.state == pb.REPLICA_STATE_READY:
             return PlainTextResponse("ready\n", headers=_FRESH)
-        return PlainTextResponse(f"no target: {target.reason or 'none is known'}\n", 503, _FRESH)
+        return PlainTextResponse("no target can be used; /api/info says why\n", 503, _FRESH)
 
     async def info(self, request: Request) -> Response:
         """GetInfo."""

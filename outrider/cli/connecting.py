@@ -12,9 +12,21 @@ _PATIENCE_S = 10.0
 """Somebody sits and waits."""
 
 
+_TLS = "OUTRIDER_TLS_"
+
+
 def _tls(environment: Mapping[str, str]) -> TlsPaths | None:
-    ca, cert, key = (environment.get(f"OUTRIDER_TLS_{name}", "") for name in ("CA", "CERT", "KEY"))
-    return TlsPaths(ca, cert, key) if ca or cert or key else None
+    """Raises InvalidArgument for settings that lack others."""
+    ca, cert, key, name = (environment.get(_TLS + name, "") for name in ("CA", "CERT", "KEY", "NAME"))
+    for setting, given, needed, needs in (
+        ("CERT", cert, "KEY", key),
+        ("KEY", key, "CERT", cert),
+        ("CERT", cert, "CA", ca),
+        ("NAME", name, "CA", ca),
+    ):
+        if given and not needs:
+            raise InvalidArgument(_TLS + setting, f"needs {_TLS}{needed} as well")
+    return TlsPaths(ca, cert, key) if ca else None
 
 
 @asynccontextmanager
@@ -29,7 +41,7 @@ async def connect(
         tls, name = _tls(found), found.get("OUTRIDER_TLS_NAME", "")
         client = Client(*each, api_key=api_key, timeout_s=None, patience_s=_PATIENCE_S, tls=tls, tls_name=name)
     except ConfigError as error:
-        setting, _, words = str(error).partition(": ")
+        setting, _, words = str(error).partition(": ")  # the files' own errors name the setting first
         raise InvalidArgument(setting, words) from None
     async with client:
         yield client

@@ -15,7 +15,7 @@ from outrider.cli.measure import measure
 from outrider.cli.models import prepare_default
 from outrider.cli.plan import print_plan
 from outrider.cli.plan_numbers import Given
-from outrider.cli.replicas import replica_rows, replica_table
+from outrider.cli.replicas import replica_reasons, replica_rows, replica_table
 from outrider.cli.stack_commands import demo, health, up
 from outrider.home import models_folder
 from outrider.v1.orchestrator_pb2 import GetInfoResponse
@@ -80,6 +80,8 @@ def replicas(address: Addresses = DEFAULT_ADDRESS, api_key: ApiKey = "", as_json
         print_json(rows)
     else:
         stdout.print(replica_table(rows))
+        for reason in replica_reasons(rows):
+            stdout.print(reason, markup=False)
     if not any(row["role"] == "target" and row["state"] == "ready" for row in rows):
         raise typer.Exit(EXIT_FAILED)
 

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from outrider.v1 import orchestrator_pb2 as pb
 
-_COLUMNS = ("role", "address", "state", "model", "sessions here", "rounds", "KV used", "incarnation", "why not")
+_COLUMNS = ("role", "address", "state", "model", "sessions here", "rounds", "KV used", "incarnation")
 
 
 def _row(role: str, status: pb.ReplicaStatus) -> dict[str, Any]:
@@ -41,5 +41,10 @@ def replica_table(rows: Iterable[dict[str, Any]]) -> Table:
         state = "leaving" if row["leaving"] and row["state"] == "ready" else row["state"]
         model = row["model"].rstrip("/").rpartition("/")[2]
         cells = [row["role"], row["address"], state, model, row["sessions"], row["pending_rounds"], f"{used:.0%}"]
-        table.add_row(*(str(cell) for cell in cells), row["incarnation"], row["reason"])
+        table.add_row(*(str(cell) for cell in cells), row["incarnation"])
     return table
+
+
+def replica_reasons(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Why those that are not used are not, in lines of any length: a reason without its end is none."""
+    return [f"{row['address']}: {row['reason']}" for row in rows if row["reason"]]

@@ -96,7 +96,7 @@ async def test_a_lost_target_is_a_fail_over_with_its_reason(farm: Farm, llama: P
         kept = await stack.generate(prompt_of(9), 0, max_new_tokens=8, keep_session=True)
         used = next(m for m in stack.pools.targets.members if m.address == place_of(stack, kept))
         used.failed("for the test")
-        used._not_before += 600.0  # however slow the machine, it is not asked again in this test
+        used.patience.asks_at += 600.0  # however slow the machine, it is not asked again in this test
         await stack.generate(prompt_of(5), 0, max_new_tokens=8, session_id=kept.session_id)
         assert seen(stack.pools.meters.misses) == {("target", "moved"): 1}
         for server in (first, second):  # the one that was left keeps what it had until somebody needs the room

@@ -8,9 +8,15 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
-from outrider import channel, interceptor
+from outrider import channel, health
+from outrider import requests as incoming
 from outrider import server as serving
+from outrider.cli.ports import free_port
 from outrider.credentials import Dialer, server_credentials
 from outrider.server import Server
 from outrider.tls import TlsFiles
@@ -25,7 +31,8 @@ class Facts(target_pb2_grpc.TargetServiceServicer):
     """Answers at once, and waits for messages of streams."""
 
     async def GetReplicaInfo(self, request: Any, context: Any) -> target_pb2.TargetServiceGetReplicaInfoResponse:
-        return target_pb2.TargetServiceGetReplicaInfoResponse()
+        """Names the connection that it came over."""
+        return target_pb2.TargetServiceGetReplicaInfoResponse(info={"model_id": context.peer()})
 
     async def Release(self, request: Any, context: Any) -> target_pb2.TargetServiceReleaseResponse:
         return target_pb2.TargetServiceReleaseResponse()
@@ -77,7 +84,7 @@ async def test_a_connection_that_does_not_greet_is_closed(
 
 
 async def test_streams_that_say_nothing_hold_their_places_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interceptor, "FIRST_MESSAGE_S", 0.3)
+    monkeypatch.setattr(incoming, "FIRST_MESSAGE_S", 0.3)
     async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
         stub: Any = target_pb2_grpc.TargetServiceStub(opened)
         silent = [stub.Verify() for _ in range(PLACES)]
@@ -105,5 +112,83 @@ async def test_a_health_port_that_is_taken_is_named_and_nothing_is_left_open() -
     async with served() as server:
         taken = f"127.0.0.1:{server.port}"
         other = Server("127.0.0.1:0", [NAME], health_listen=taken)
-        with pytest.raises(OSError, match=f"cannot listen on {taken}"):
+        with pytest.raises(OSError, match=f"OUTRIDER_HEALTH={taken}: cannot listen"):
             await other.start()
+
+
+async def test_who_only_watches_or_asks_what_there_is_takes_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both last as long as the caller likes, and need no key."""
+    reflecting = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    assert set(serving._PLACES) == {health.WATCH, reflecting}
+    monkeypatch.setattr(serving, "_PLACES", {health.WATCH: 2, reflecting: 2})
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        asked = ServerReflectionRequest(list_services="")
+        seen = [ServerReflectionStub(opened).ServerReflectionInfo() for _ in range(2)]
+        for each in seen:
+            await each.write(asked)
+            assert (await each.read()).list_services_response.service
+        watched = [HealthStub(opened).Watch(HealthCheckRequest()) for _ in range(2)]
+        assert [(await each.read()).status for each in watched] == [HealthCheckResponse.NOT_SERVING] * 2
+        for more in (
+            ServerReflectionStub(opened).ServerReflectionInfo(),
+            HealthStub(opened).Watch(HealthCheckRequest()),
+        ):
+            assert await more.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await asks(opened)
+        watched.pop().cancel()
+        await server.set_serving(True)
+        assert (await watched[0].read()).status == HealthCheckResponse.SERVING, (
+            "the other one that left changes nothing"
+        )
+
+
+async def test_reflection_and_watching_that_say_nothing_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "FIRST_MESSAGE_S", 0.3)
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        silent = [ServerReflectionStub(opened).ServerReflectionInfo() for _ in range(PLACES)]
+        assert [await call.code() for call in silent] == [grpc.StatusCode.DEADLINE_EXCEEDED] * PLACES
+        await asks(opened)
+
+
+async def test_a_drain_does_not_wait_for_who_only_watches() -> None:
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        server.drain_s = 600.0
+        watching = HealthStub(opened).Watch(HealthCheckRequest())
+        await watching.read()
+        async with asyncio.timeout(30):
+            await server.drain()
+        assert await watching.code() is grpc.StatusCode.OK
+
+
+async def test_the_clear_port_answers_checks_and_nothing_that_lasts() -> None:
+    free = free_port("127.0.0.1")
+    server = Server("127.0.0.1:0", [NAME], health_listen=f"127.0.0.1:{free}", drain_s=0.0)
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{free}") as opened:
+        assert await HealthStub(opened).Watch(HealthCheckRequest()).code() is grpc.StatusCode.UNIMPLEMENTED
+        for service, status in (("", HealthCheckResponse.SERVING), (NAME, HealthCheckResponse.NOT_SERVING)):
+            assert (await HealthStub(opened).Check(HealthCheckRequest(service=service), timeout=10)).status == status
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await HealthStub(opened).Check(HealthCheckRequest(service="nobody"), timeout=10)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        assert NAME in str(caught.value.details())
+    await server.drain()
+
+
+async def test_connections_end_and_calls_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers connect anew by themselves: whoever is let in no more is out within the age and its grace."""
+    ages = {"grpc.max_connection_age_ms", "grpc.max_connection_age_grace_ms"}
+    options = dict(channel.SERVER_OPTIONS)
+    assert ages <= set(options)
+    quick = list((options | {"grpc.max_connection_age_ms": 200}).items())
+    monkeypatch.setattr(serving, "SERVER_OPTIONS", quick)
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        stub: Any = target_pb2_grpc.TargetServiceStub(opened)
+        peers: set[str] = set()
+        stream = stub.Verify()
+        async with asyncio.timeout(60):
+            while len(peers) < 3:
+                call = stub.GetReplicaInfo(target_pb2.TargetServiceGetReplicaInfoRequest(), timeout=10)
+                peers.add((await call).info.model_id)
+                await stream.write(target_pb2.VerifyRequest())
+                await stream.read()

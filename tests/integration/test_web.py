@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.config import parse_listener
+from orchestrator.config import OrchestratorConfig
 from orchestrator.tenants import Tenants
 from orchestrator.web.server import bind
 from outrider import otlp_json, semconv
-from outrider.config import ConfigError
+from outrider.config import ConfigError, load
 from tests.integration.prompts import prompt_of
 from tests.integration.web import page_of
 from tests.stack import Farm, own_stack
@@ -129,8 +129,8 @@ async def test_an_answer_whose_browser_has_gone_is_given_up(farm: Farm, llama: P
 
 @pytest.mark.parametrize("text", ["50080", "host:", "host:99999", "a b:1", "http://x:1", "[::1"])
 def test_an_address_that_is_none_is_refused_by_name(text: str) -> None:
-    with pytest.raises(ConfigError, match="OUTRIDER_HTTP"):
-        parse_listener("OUTRIDER_HTTP", text)
+    with pytest.raises(ConfigError, match=r"OUTRIDER_HTTP=.*or empty"):
+        load(OrchestratorConfig, {"OUTRIDER_TOKENIZER": "somewhere", "OUTRIDER_HTTP": text})
 
 
 def test_an_address_that_is_taken_is_named() -> None:

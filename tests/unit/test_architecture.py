@@ -46,6 +46,7 @@ MAY_USE_MESSAGES = (
 MAY_USE_GRPC = (
     "outrider.server",
     "outrider.interceptor",
+    "outrider.health",
     "outrider.credentials",
     "outrider.status",
     "outrider.client.line",

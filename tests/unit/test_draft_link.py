@@ -53,7 +53,7 @@ async def test_a_miss_is_no_success_and_one_of_the_empty_prefix_is_a_fault() -> 
         assert await link.propose(0, CLAIM, 3, INVALID_SPAN) == CacheMiss(0)
         with pytest.raises(ProtocolViolation):
             await link.propose(0, Claim(0, 0, (5,)), 3, INVALID_SPAN)
-        waits.append(member._backoff_s)
+        waits.append(member.patience.backoff_s)
         await member.handshake()
     assert waits == [waits[0], 2 * waits[0], 4 * waits[0]]
 

@@ -9,9 +9,10 @@ import grpc
 import pytest
 
 from outrider import interceptor
-from outrider.errors import InvalidArgument
+from outrider import requests as incoming
+from outrider.errors import InvalidArgument, ResourceExhausted
 from outrider.instruments import Histogram
-from outrider.interceptor import ErrorInterceptor
+from outrider.interceptor import Guard, GuardInterceptor
 from outrider.v1.orchestrator_pb2 import GetInfoRequest
 
 NOTHING_ODD = GetInfoRequest()
@@ -78,7 +79,7 @@ async def call(
     async def continuation(details: Any) -> Any:
         return grpc.stream_stream_rpc_method_handler(stream) if streams else grpc.unary_unary_rpc_method_handler(unary)
 
-    handler = await ErrorInterceptor(peers).intercept_service(continuation, Details())
+    handler = await GuardInterceptor(Guard(peers)).intercept_service(continuation, Details())
     if not streams:
         await handler.stream_unary(requests or messages(request), context)
         return
@@ -143,7 +144,7 @@ async def test_a_call_whose_caller_has_gone_counts_as_cancelled(monkeypatch: pyt
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_caller_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
     """Whoever opens many calls and sends nothing would otherwise hold all the places for as long as he likes."""
-    monkeypatch.setattr(interceptor, "FIRST_MESSAGE_S", 0.01)
+    monkeypatch.setattr(incoming, "FIRST_MESSAGE_S", 0.01)
     context = Context()
     with pytest.raises(Aborted):
         await call(KeyError("called"), streams, context, requests=silence())
@@ -151,11 +152,14 @@ async def test_a_caller_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPa
     assert "first message" in context.status.details
 
 
-async def test_a_call_without_a_message_is_refused_where_there_must_be_one() -> None:
+@pytest.mark.parametrize("count", [0, 2])
+async def test_a_call_that_takes_one_message_has_one(count: int) -> None:
+    """What is silently left out is answered as if it had been read."""
     context = Context()
     with pytest.raises(Aborted):
-        await call(KeyError("called"), False, context, requests=messages())
+        await call(KeyError("called"), False, context, requests=messages(*[NOTHING_ODD] * count))
     assert context.status.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "takes one message" in context.status.details
     await call(KeyError("never"), True, Context(), requests=messages())
 
 
@@ -171,3 +175,13 @@ async def test_only_peers_may_call(streams: bool) -> None:
         with pytest.raises(Aborted):
             await call(InvalidArgument("round", "called"), streams, let_in, peers=("x", name))
         assert let_in.status.code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_method_with_places_is_refused_when_all_are_taken_and_free_again_after() -> None:
+    guard = Guard(places={"/a/Watch": 2})
+    for method in ("/a/Watch", "/a/Watch", "/a/Check", "/a/Check", "/a/Check"):
+        guard.enter(Context(), method)
+    with pytest.raises(ResourceExhausted, match="a/Watch is called 2 times at once"):
+        guard.enter(Context(), "/a/Watch")
+    guard.leave("/a/Watch")
+    guard.enter(Context(), "/a/Watch")

@@ -37,9 +37,9 @@ def member(replica: Replica, mismatch: str = "") -> Member:
 
 async def test_a_member_that_fits_is_ready() -> None:
     made = member(Replica())
-    assert (made.state, made.due) == (State.UNAVAILABLE, True)
+    assert (made.state, made.patience.due) == (State.UNAVAILABLE, True)
     await made.handshake()
-    assert (made.state, made.reason, made.due) == (State.READY, "", False)
+    assert (made.state, made.reason, made.patience.due) == (State.READY, "", False)
     assert made.facts == FACTS
 
 
@@ -47,9 +47,9 @@ async def test_a_member_that_does_not_fit_is_refused_with_the_reason_and_asked_a
     made = member(Replica(), "tokenizers differ")
     await made.handshake()
     assert (made.state, made.reason) == (State.REFUSED, "tokenizers differ")
-    assert not made.due
+    assert not made.patience.due
     clock.now += 10.0
-    assert made.due
+    assert made.patience.due
 
 
 async def test_failures_in_a_row_double_the_wait_up_to_ten_seconds(clock: Clock) -> None:
@@ -59,7 +59,7 @@ async def test_failures_in_a_row_double_the_wait_up_to_ten_seconds(clock: Clock)
         made.state = State.READY
         made.failed("gone")
         begin = clock.now
-        while not made.due:
+        while not made.patience.due:
             clock.now += 0.125
         waits.append(clock.now - begin)
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
@@ -69,10 +69,10 @@ async def test_a_success_forgets_earlier_failures(clock: Clock) -> None:
     made = member(Replica())
     for _ in range(5):
         made.failed("gone")
-    made.succeeded()
+    made.patience.succeeded()
     made.failed("gone again")
     clock.now += 0.25
-    assert made.due
+    assert made.patience.due
 
 
 async def test_a_handshake_that_fails_is_a_failure_with_its_words() -> None:
@@ -80,7 +80,7 @@ async def test_a_handshake_that_fails_is_a_failure_with_its_words() -> None:
     replica.error = Unavailable("connection refused")
     made = member(replica)
     await made.handshake()
-    assert (made.state, made.reason, made.due) == (State.UNAVAILABLE, "connection refused", False)
+    assert (made.state, made.reason, made.patience.due) == (State.UNAVAILABLE, "connection refused", False)
 
 
 async def test_a_restarted_replica_is_known_by_its_new_facts() -> None:
@@ -100,7 +100,7 @@ async def test_a_failure_that_many_sessions_notice_is_counted_once() -> None:
     made.state = State.READY
     for _ in range(8):
         made.failed("gone")
-    assert made._backoff_s == 0.25
+    assert made.patience.backoff_s == 0.25
 
 
 class Stream:
@@ -120,7 +120,7 @@ async def test_a_member_in_use_is_asked_every_second_and_its_streams_are_given_u
     await made.handshake()
     made.streams.add(stream)
     clock.now += 1.0
-    assert made.due
+    assert made.patience.due
     await made.handshake()
     assert (made.state, stream.reasons) == (State.READY, [])
     replica.error = Unavailable("it drains, and ends what it has")
@@ -169,13 +169,18 @@ async def test_one_that_nobody_names_is_leaving_after_its_grace(clock: Clock) ->
     assert made.gone, "one that does not answer is not kept"
 
 
-async def test_one_that_is_full_to_the_last_call_stays_in_use() -> None:
+async def test_one_that_is_full_to_the_last_call_stays_in_use_while_some_are_ours() -> None:
+    """Full of calls that others hold open is of no use to anybody here."""
     replica = Replica()
     made = member(replica)
     await made.handshake()
+    made.streams.add(Stream())
     replica.error = ResourceExhausted("too many calls")
     await made.handshake()
-    assert (made.state, made.due) == (State.READY, False)
+    assert (made.state, made.patience.due) == (State.READY, False)
+    made.streams.clear()
+    await made.handshake()
+    assert (made.state, made.reason) == (State.UNAVAILABLE, "too many calls")
 
 
 async def test_whatever_goes_wrong_in_judging_is_a_failure_and_no_end() -> None:
@@ -242,4 +247,4 @@ async def test_an_answer_that_was_asked_for_before_a_failure_does_not_undo_it(cl
 
     made.ask = ask
     await made.handshake()
-    assert (made.state, made.due) == (State.UNAVAILABLE, False)
+    assert (made.state, made.patience.due) == (State.UNAVAILABLE, False)

@@ -82,12 +82,12 @@ async def test_closing_a_link_that_never_opened_is_nothing() -> None:
 async def test_waiting_for_a_lost_target_does_not_keep_it_from_being_asked_again() -> None:
     member, _ = await ready(proposal())
     member.failed("gone")
-    before = member._not_before
+    before = member.patience.asks_at
     link = TargetLink(pool_of(member), Place(), options(), 0.01, NEEDS)
     for _ in range(5):
         with pytest.raises(Unavailable, match="is away: gone"):
             await link.verify(0, CLAIM, (), 0, INVALID_SPAN)
-    assert (member._not_before, member.reason) == (before, "gone")
+    assert (member.patience.asks_at, member.reason) == (before, "gone")
 
 
 async def test_a_target_without_room_refuses_a_new_answer_with_its_delay() -> None:

@@ -27,3 +27,21 @@ async def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"OUTRIDER_TLS_KEY=.*tls\.keys: cannot be read"):
         async with connect("127.0.0.1:1", environment=given):
             raise AssertionError("no client can be made of this")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("NAME",), "OUTRIDER_TLS_NAME: needs OUTRIDER_TLS_CA as well"),
+        (("CA", "CERT"), "OUTRIDER_TLS_CERT: needs OUTRIDER_TLS_KEY as well"),
+        (("CA", "KEY"), "OUTRIDER_TLS_KEY: needs OUTRIDER_TLS_CERT as well"),
+        (("CERT", "KEY"), "OUTRIDER_TLS_CERT: needs OUTRIDER_TLS_CA as well"),
+    ],
+)
+async def test_settings_that_lack_others_are_named(tmp_path: Path, names: tuple[str, ...], words: str) -> None:
+    given = variables(Authority.new().write(tmp_path, "somebody")) | {"OUTRIDER_TLS_NAME": "outrider-orchestrator"}
+    with pytest.raises(InvalidArgument, match=f"^{words}$"):
+        async with connect(
+            "127.0.0.1:1", environment={f"OUTRIDER_TLS_{name}": given[f"OUTRIDER_TLS_{name}"] for name in names}
+        ):
+            raise AssertionError("no client can be made of this")

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from outrider.cli.replicas import replica_rows, replica_table
+from outrider.cli.replicas import replica_reasons, replica_rows, replica_table
 from outrider.v1 import common_pb2
 from outrider.v1 import orchestrator_pb2 as pb
 
@@ -43,5 +43,6 @@ def test_people_see_shares_states_and_reasons() -> None:
     out = io.StringIO()
     Console(file=out, width=200).print(replica_table(replica_rows(INFO)))
     text = out.getvalue()
-    for words in ("big", "25%", "leaving", "connection refused", "tokenizers differ"):
+    for words in ("big", "25%", "leaving", "unavailable", "refused"):
         assert words in text
+    assert replica_reasons(replica_rows(INFO)) == ["a:2: connection refused", "b:1: tokenizers differ"]

@@ -181,6 +181,9 @@ LABEL_TIER = _attribute("tier", "`draft` or `target`.")
 LABEL_DIRECTION = _attribute("direction", "`sent` or `received`, as the orchestrator sees it.")
 LABEL_REASON = _attribute("reason", "Why, in one word.")
 LABEL_STATE = _attribute("state", "Of a replica: `ready`, `unavailable` or `refused`; of KV blocks: `used` or `free`.")
+LABEL_CERTIFICATE = _attribute(
+    "certificate", "`own`: the one that this process shows; `ca`: all that sign those of its peers, as one."
+)
 
 _REQUEST_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _FIRST_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -285,6 +288,13 @@ M_CALLS = _histogram(
     "rpc.server.call.duration", "s", "A gRPC call, not one over HTTP.", _REQUEST_S,
     RPC_METHOD, RPC_STATUS, by="all",
 )  # fmt: skip
+M_CERTIFICATE_BEGINS = _gauge(
+    "outrider.certificate.not_before_timestamp", "s",
+    "Unix time from which the certificate in use is valid; left out without TLS.", LABEL_CERTIFICATE, by="all",
+)  # fmt: skip
+M_CERTIFICATE_ENDS = _gauge(
+    "outrider.certificate.not_after_timestamp", "s", "Unix time at which it expires.", LABEL_CERTIFICATE, by="all"
+)
 
 
 def _table(title: str, names: list[Name]) -> list[str]:

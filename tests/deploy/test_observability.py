@@ -12,6 +12,7 @@ import yaml
 
 from deploy.observability.dashboards import DASHBOARDS, FOLDER, rendered
 from outrider import semconv
+from outrider.certificates import ENDING_S, ENDING_SHARE
 from outrider.cli.observing import METRICS_PORT
 from tests.deploy.promql import Recorded, labels_of, metrics_in
 
@@ -122,6 +123,13 @@ def test_an_alert_waits_and_says_what_is_wrong_and_where_to_read_on(alert: dict[
     headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.MULTILINE)
     assert alert["alert"] in headings
     assert anchor == alert["alert"].lower()
+
+
+def test_an_alert_calls_a_certificate_overdue_when_its_process_does() -> None:
+    query = next(alert["expr"] for alert in ALERTS if alert["alert"] == "OutriderCertificateExpiring")
+    limits = {float(days) * 86400 for days in re.findall(r"< (\d+) \* 86400", query)}
+    shares = {float(share) for share in re.findall(r"< ([\d.]+) \* \(", query)}
+    assert (limits, shares) == ({ENDING_S}, {ENDING_SHARE})
 
 
 def test_each_alert_is_shown_to_fire_and_not_to_fire() -> None:

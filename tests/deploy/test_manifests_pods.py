@@ -1,6 +1,7 @@
 """Every pod keeps the restricted profile, says what it needs, ends in time, and runs what the images have."""
 
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -75,6 +76,29 @@ def test_every_container_says_what_it_needs_and_gets_no_more_memory(overlay: str
         requests, limits = container["resources"]["requests"], container["resources"]["limits"]
         assert {"cpu", "memory"} <= set(requests) & set(limits)
         assert requests["memory"] == limits["memory"]
+
+
+def _cores(quantity: str) -> float:
+    return float(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
+
+
+def _gib(quantity: str) -> float:
+    return float(quantity[:-2]) / {"Gi": 1, "Mi": 1024}[quantity[-2:]]
+
+
+def _asked(resource: str, size: Callable[[str], float]) -> float:
+    """What the scheduler counts for the overlay of one machine: containers, or an init container that wants more."""
+    total = 0.0
+    for pod in pods(built("local")):
+        first = [size(each["resources"]["requests"][resource]) for each in pod.spec.get("initContainers", [])]
+        served = size(pod.main["resources"]["requests"][resource])
+        total += pod.owner["spec"]["replicas"] * max([served, *first])
+    return total
+
+
+def test_the_page_of_installing_says_what_the_overlay_of_one_machine_asks_for() -> None:
+    said = f"all of it asks for {_asked('cpu', _cores):.1f} cores and {_asked('memory', _gib):.1f} GiB"
+    assert said in (ROOT / "docs" / "kubernetes" / "install.md").read_text()
 
 
 @pytest.mark.parametrize(("overlay", "component"), [each for each in EACH if each[1] != "orchestrator"])

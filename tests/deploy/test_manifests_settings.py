@@ -102,6 +102,14 @@ def test_a_change_of_settings_rolls_the_pods(overlay: str) -> None:
         named(built(overlay), "ConfigMap", source)
 
 
+def test_the_page_of_installing_names_the_settings_that_no_configmap_has() -> None:
+    text = (ROOT / "docs" / "kubernetes" / "install.md").read_text()
+    (said,) = re.findall(r"(\w+) settings\s+do not come from the ConfigMap: ([^.]*)\.", text)
+    names = set().union(*BY_MANIFEST.values())
+    assert set(re.findall(r"OUTRIDER_\w+", said[1])) == names
+    assert {2: "Two", 3: "Three", 4: "Four", 5: "Five"}[len(names)] == said[0]
+
+
 def test_the_cache_on_gpus_is_what_the_page_of_sizes_says_and_auto_is_what_it_says_there() -> None:
     text = (ROOT / "docs" / "kubernetes" / "sizing.md").read_text()
     rows = dict(re.findall(r"^\| (target|draft), Qwen\S+ \|.+\| `(\w+)`[^|]*\|$", text, re.MULTILINE))

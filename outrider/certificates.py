@@ -61,8 +61,8 @@ def of_chain(source: str, pem: bytes) -> Validity:
 
 
 def of_authorities(source: str, context: ssl.SSLContext) -> Validity | None:
-    """Of all that a context trusts, from the first that begins to the last that ends: while one follows another both are
-    there. None when it trusts single certificates and no authority: ssl does not tell of those."""
+    """Of all that a context trusts, from the first that begins to the last that ends: while one follows another both
+    are there. None when it trusts single certificates and no authority: ssl does not tell of those."""
     found = context.get_ca_certs()
     if not found:
         return None

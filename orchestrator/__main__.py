@@ -19,7 +19,7 @@ from orchestrator.web.app import application
 from orchestrator.web.guard import is_loopback
 from orchestrator.web.server import WebServer
 from outrider import config as configuration
-from outrider import logs, metric_settings, telemetry
+from outrider import expiry, logs, metric_settings, telemetry
 from outrider.credentials import Dialer, server_credentials
 from outrider.interceptor import calls
 from outrider.redis_calls import check_url
@@ -91,12 +91,12 @@ async def _serve(config: OrchestratorConfig) -> None:
     server = _server(config, files)
     add_OrchestratorServiceServicer_to_server(service, server.grpc_server)
     pages = _pages(config, service, tenants)
-    metric_settings.export([*service.looking.instruments(), calls])
+    metric_settings.export([*service.looking.instruments(), calls, *expiry.instruments(files)])
     for page in pages:
         await page.start()
     await server.start()
     await membership.refresh()
-    work = (_mirror_health(server, pools), service.sweep(), membership.follow())
+    work = (_mirror_health(server, pools), service.sweep(), membership.follow(), expiry.follow(files))
     background = [asyncio.create_task(each) for each in work]
     writing = asyncio.create_task(journal.follow())
     log.info("%s listens on %s; targets %s; drafts %s", NAME, config.listen, *membership.named)

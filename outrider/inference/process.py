@@ -8,7 +8,7 @@ from typing import Any
 import uvloop
 
 from outrider import config as configuration
-from outrider import logs, metric_settings, telemetry
+from outrider import expiry, logs, metric_settings, telemetry
 from outrider.announcing import Announcer, advertised
 from outrider.credentials import server_credentials
 from outrider.errors import OutriderError
@@ -18,6 +18,7 @@ from outrider.redis_calls import check_url
 from outrider.registry import Announcement, Registry
 from outrider.replica_config import ReplicaConfig
 from outrider.server import Server, wait_for_signal
+from outrider.tasks import end
 from outrider.tls import TlsFiles
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name:
     replica = await loading
     server = _server(config, service_name, files)
     attach(replica, server.grpc_server)
-    metric_settings.export([calls])
+    metric_settings.export([calls, *expiry.instruments(files)])
+    watching = asyncio.create_task(expiry.follow(files), name="certificates")
     await server.start()
     announcer = _announcer(registry, config, role, replica, server.port) if registry is not None else None
     await server.set_serving(True)
@@ -74,6 +76,7 @@ async def _serve(config: ReplicaConfig, role: str, service_name: str, span_name:
     log.info("%s; draining for up to %g s", await stopped, config.drain_s)
     if announcer is not None:
         await announcer.stop()
+    await end(watching)
     await server.drain()
     await replica.close()
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest
+from grpc_health.v1.health_pb2_grpc import HealthStub
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from outrider.channel import CLIENT_OPTIONS
 from outrider.client import Ask, Client, Delta, TlsPaths
@@ -143,8 +146,14 @@ async def test_only_those_with_the_right_certificates_get_in(
             stub: Any = target_pb2_grpc.TargetServiceStub(channel)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stub.GetReplicaInfo(target_pb2.TargetServiceGetReplicaInfoRequest(), timeout=10)
-        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
-        assert "the certificate is of somebody" in str(caught.value.details())
+            assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert "the certificate is of somebody" in str(caught.value.details())
+            others = (
+                HealthStub(channel).Watch(HealthCheckRequest()),
+                HealthStub(channel).Check(HealthCheckRequest()),
+                ServerReflectionStub(channel).ServerReflectionInfo(),
+            )
+            assert [await call.code() for call in others] == [grpc.StatusCode.PERMISSION_DENIED] * 3
 
 
 async def test_certificates_change_in_the_middle_of_answers(llama: Any, tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ Metadata = Sequence[tuple[str, str]]
 def _why_not(address: str, message: str) -> str:
     """What gRPC says of a connection that did not come about, for people."""
     found = message.lower()
+    if "certificate has expired" in found:
+        return f"{address} shows a certificate that has expired"
     if "handshake failed" in found or "verification check failed" in found:
         return f"{address} shows a certificate that OUTRIDER_TLS_CA did not sign, or of another name: {message}"
     if "socket closed" in found:

@@ -18,9 +18,10 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from outrider.channel import CLIENT_OPTIONS
 from outrider.client import Ask, Client, Delta, TlsPaths
-from outrider.credentials import Dialer
+from outrider.credentials import Dialer, server_credentials
 from outrider.errors import OutriderError, Unauthenticated, Unavailable
 from outrider.sampling import SamplingParams
+from outrider.server import Server
 from outrider.tls import TlsFiles
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1 import target_pb2, target_pb2_grpc
@@ -97,7 +98,7 @@ ASK = Ask(token_ids=(1, 2, 3), max_new_tokens=60, sampling=SamplingParams(0.8), 
 
 
 def slow_clock() -> float:
-    """The clock of a client that believes in its expired certificate."""
+    """The clock of who believes in its expired certificate."""
     return time.time() - 3000
 
 
@@ -217,3 +218,16 @@ async def test_callers_need_no_certificate_where_keys_say_who_they_are(llama: An
                 assert session_id not in str(caught.value.details())
             info = await stub.GetInfo(pb.GetInfoRequest(), metadata=(("authorization", "Bearer key-a"),))
             assert info.targets[0].state == pb.REPLICA_STATE_READY
+
+
+async def test_a_server_whose_certificate_has_ended_is_named_as_that(tmp_path: Path) -> None:
+    """It was valid when the server read it."""
+    authority = Authority.new()
+    ended = TlsFiles(authority.write(tmp_path, "localhost", expired=True), clock=slow_clock)
+    server = Server("127.0.0.1:0", [], drain_s=0.0, credentials=server_credentials(ended, need_certificate=True))
+    await server.start()
+    mine = authority.write(tmp_path / "client", "somebody")
+    error = await refused(Client(f"127.0.0.1:{server.port}", tls=mine, tls_name="localhost", patience_s=0.5))
+    assert isinstance(error, Unavailable)
+    assert "shows a certificate that has expired" in error.message
+    await server.drain()

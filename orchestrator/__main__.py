@@ -55,9 +55,9 @@ def _pages(config: OrchestratorConfig, service: OrchestratorService, tenants: Te
     return [WebServer(app, host, port, config.max_streams, config.drain_s + _LEAVE_S)]
 
 
-def _warn(config: OrchestratorConfig) -> None:
-    if config.tls_clients == "any" and not config.tenants:
-        log.warning("OUTRIDER_TLS_CLIENTS=any without OUTRIDER_TENANTS: whoever reaches this process may use it")
+def _warn_of_an_open_door(config: OrchestratorConfig, tenants: Tenants) -> None:
+    if config.tls_clients == "any" and tenants.open:
+        log.warning("OUTRIDER_TLS_CLIENTS=any without API keys in OUTRIDER_TENANTS: whoever gets here may use it")
 
 
 def _server(config: OrchestratorConfig, files: TlsFiles | None) -> Server:
@@ -74,11 +74,11 @@ def _server(config: OrchestratorConfig, files: TlsFiles | None) -> Server:
 
 async def _serve(config: OrchestratorConfig) -> None:
     stopped = asyncio.create_task(wait_for_signal())
-    _warn(config)
     for setting, url in (("OUTRIDER_REGISTRY", config.registry), ("OUTRIDER_JOURNAL", config.journal)):
         if url:
             check_url(setting, url)
     tenants = Tenants.load(config.tenants) if config.tenants else Tenants.none()
+    _warn_of_an_open_door(config, tenants)
     tokenizer = Tokenizer.load(config.tokenizer)
     files = config.tls()
     dialers = (Dialer(files, config.tls_target_name), Dialer(files, config.tls_draft_name))

@@ -28,8 +28,8 @@ class Line:
             self._version = self._dialer.version
             self.channel = self._dialer.open(self._address, CLIENT_OPTIONS)
         for channel in [channel for channel, users in self._former.items() if not users & streams]:
-            del self._former[channel]
             await channel.close(_LAST_CALLS_S)  # a session that is over may still be released on it
+            del self._former[channel]
 
     async def close(self) -> None:
         """Close all of them."""

@@ -8,14 +8,14 @@ _CHECK_S = 1.0
 _REFUSED_S = 10.0
 """Between two questions to one that does not fit."""
 _FIRST_S = 0.25
-MOST_S = 10.0
+_MOST_S = 10.0
 
 
 @dataclass(slots=True)
 class Patience:
     """Owner of the back-off. Each failure in a row doubles it, up to ``most_s``."""
 
-    most_s: float = MOST_S
+    most_s: float = _MOST_S
     backoff_s: float = 0.0
     asks_at: float = 0.0
 

@@ -28,6 +28,11 @@ class Tenants:
         """No keys are needed and nothing is limited."""
         return cls(Limits(), {}, None)
 
+    @property
+    def open(self) -> bool:
+        """Whether calls need no key."""
+        return self._keys is None
+
     def tenant_of(self, authorization: str, claimed: str) -> str:
         """The tenant of a call with this ``authorization`` (empty for none) and this ``tenant`` in its request.
 

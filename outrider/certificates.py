@@ -55,7 +55,7 @@ def of_chain(source: str, pem: bytes) -> Validity:
     try:
         shown = x509.load_pem_x509_certificate(pem)
         begins, ends = shown.not_valid_before_utc, shown.not_valid_after_utc
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise ConfigError(f"{source}: the certificate cannot be read: {error}") from None
     return Validity("own", source, begins.timestamp(), ends.timestamp())
 

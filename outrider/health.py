@@ -51,12 +51,15 @@ class Health(Checks):
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """Whether a service serves, now and whenever that changes."""
-        while not self._over:
+        shown = None
+        while True:
+            async with self._changed:
+                while self._status(request.service) == shown and not self._over:
+                    await self._changed.wait()
+            if self._status(request.service) == shown:
+                return
             shown = self._status(request.service)
             yield _Status(status=shown)
-            async with self._changed:
-                while not self._over and self._status(request.service) == shown:
-                    await self._changed.wait()
 
     async def close(self) -> None:
         """End every Watch."""

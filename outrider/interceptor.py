@@ -1,15 +1,13 @@
-"""Between gRPC and the handlers: who may call, how many at once, and errors that become statuses.
+"""Between gRPC and the handlers: calls that are let in, messages that are read, errors that become statuses.
 
-It does not know which service it guards.
+It does not know which service it guards, nor who may call: ``guard.py`` does.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
@@ -17,8 +15,8 @@ import grpc
 
 from outrider import requests as messages
 from outrider import semconv
-from outrider.credentials import check_peer
-from outrider.errors import OutriderError, ResourceExhausted
+from outrider.errors import OutriderError
+from outrider.guard import Guard
 from outrider.instruments import Histogram
 from outrider.status import to_status
 from outrider.wire import refuse_unknown_fields
@@ -27,28 +25,10 @@ log = logging.getLogger(__name__)
 calls = Histogram(semconv.M_CALLS)
 """Of this process, by method and status; health checks and reflection are not counted."""
 _COUNTED = "/outrider."
+_QUIET_S = 5.0
+"""After which the messages of a call that has places of its own are over: a drain need not wait for one that only stays
+open."""
 _CODES = {code.value[0]: code.name for code in grpc.StatusCode}
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Who may call and how many calls of a method may run at once. Owner of the numbers that do."""
-
-    peers: Collection[str] = ()
-    places: Mapping[str, int] = field(default_factory=dict)
-    _running: Counter[str] = field(default_factory=Counter)
-
-    def enter(self, context: Any, method: str) -> None:
-        """A call begins; ``leave`` ends it. Raises PermissionDenied and ResourceExhausted."""
-        check_peer(context, self.peers)
-        most = self.places.get(method)
-        if most is not None and self._running[method] >= most:
-            raise ResourceExhausted(f"{method.lstrip('/')} is called {most} times at once already")
-        self._running[method] += 1
-
-    def leave(self, method: str) -> None:
-        """It has ended."""
-        self._running[method] -= 1
 
 
 class _Call:
@@ -83,7 +63,8 @@ class _Call:
             self._count(gone)
 
     async def _abort(self, error: Exception) -> None:
-        if isinstance(error, NotImplementedError):  # of gRPC's generated servicers
+        unserved = isinstance(error, NotImplementedError) and self._context.code() is grpc.StatusCode.UNIMPLEMENTED
+        if unserved:  # gRPC's generated servicers say so
             await self._context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{self._method.lstrip('/')} is not served here")
         if not isinstance(error, OutriderError):
             log.exception("%s failed", self._method, exc_info=error)
@@ -114,7 +95,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         if handler.stream_stream is not None:
-            guarded: Any = self._stream(handler.stream_stream, details.method)
+            guarded: Any = self._stream(self._of_each(handler.stream_stream, details.method), details.method)
             factory = grpc.stream_stream_rpc_method_handler
         elif handler.unary_stream is not None:
             guarded = self._stream(_of_first(handler.unary_stream), details.method)
@@ -124,11 +105,15 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
             factory = grpc.stream_unary_rpc_method_handler
         return factory(guarded, messages.reading(handler.request_deserializer), handler.response_serializer)
 
+    def _of_each(self, behavior: Any, method: str) -> Callable[[Any, Any], AsyncIterator[Any]]:
+        quiet_s = _QUIET_S if method in self._guard.places else None
+        return lambda requests, context: behavior(messages.each(requests, quiet_s), context)
+
     def _unary(self, behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
         async def guarded(requests: Any, context: Any) -> Any:
             async with _Call(self._guard, context, method) as call:
                 call.enter()
-                request = await messages.only(messages.each(requests))
+                request = await messages.only(requests)
                 refuse_unknown_fields(request)
                 return await behavior(request, context)
 
@@ -138,17 +123,17 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
             async with _Call(self._guard, context, method) as call:
                 call.enter()
-                async with contextlib.aclosing(behavior(messages.each(requests), context)) as responses:
+                async with contextlib.aclosing(behavior(requests, context)) as responses:
                     async for response in responses:
                         yield response
 
         return guarded
 
 
-def _of_first(behavior: Any) -> Callable[[AsyncIterator[Any], Any], AsyncIterator[Any]]:
+def _of_first(behavior: Any) -> Callable[[Any, Any], AsyncIterator[Any]]:
     """A handler of one request as a handler of a stream of them."""
 
-    async def answer(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def answer(requests: Any, context: Any) -> AsyncIterator[Any]:
         async with contextlib.aclosing(behavior(await messages.only(requests), context)) as responses:
             async for response in responses:
                 yield response

@@ -1,6 +1,7 @@
 """The messages of a call: in time, readable, and as many as the call takes. It does not know what they say."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -35,8 +36,9 @@ def _checked(request: Any) -> Any:
     return request
 
 
-async def each(requests: Any) -> AsyncIterator[Any]:
-    """The messages of a call. Raises DeadlineExceeded when the first does not come, InvalidArgument for junk."""
+async def each(requests: Any, quiet_s: float | None = None) -> AsyncIterator[Any]:
+    """The messages of a call; they are over when none has come for ``quiet_s`` (None: they may take any time). Raises
+    DeadlineExceeded when the first does not come, InvalidArgument for junk."""
     messages = aiter(requests)
     try:
         async with asyncio.timeout(FIRST_MESSAGE_S):
@@ -46,22 +48,30 @@ async def each(requests: Any) -> AsyncIterator[Any]:
     except StopAsyncIteration:
         return
     yield _checked(first)
-    async for request in messages:
+    async for request in messages if quiet_s is None else _until_quiet(messages, quiet_s):
         yield _checked(request)
 
 
-async def only(requests: AsyncIterator[Any]) -> Any:
-    """The message of a call that has one. Raises InvalidArgument for none and for more, DeadlineExceeded when the
-    caller keeps it open for more."""
+async def _until_quiet(messages: AsyncIterator[Any], quiet_s: float) -> AsyncIterator[Any]:
+    with contextlib.suppress(TimeoutError, StopAsyncIteration):
+        while True:
+            async with asyncio.timeout(quiet_s):
+                message = await anext(messages)
+            yield message
+
+
+async def only(requests: Any) -> Any:
+    """The message of a call that has one. Raises InvalidArgument for none, more or junk, DeadlineExceeded when it or
+    the caller's end does not come."""
     messages = aiter(requests)
-    message = await anext(messages, None)
-    if message is None:
-        raise InvalidArgument("request", "the call takes one message, and had none")
     try:
         async with asyncio.timeout(FIRST_MESSAGE_S):
+            message = await anext(messages, None)
             more = await anext(messages, None)
     except TimeoutError:
-        raise DeadlineExceeded(f"the one message was not followed by its end within {FIRST_MESSAGE_S:g} s") from None
-    if more is not None:
-        raise InvalidArgument("request", "the call takes one message, and had more")
-    return message
+        raise DeadlineExceeded(
+            f"the first message, and the end after it, did not come in {FIRST_MESSAGE_S:g} s"
+        ) from None
+    if message is None or more is not None:
+        raise InvalidArgument("request", f"the call takes one message, and had {'none' if message is None else 'more'}")
+    return _checked(message)

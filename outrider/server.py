@@ -16,7 +16,8 @@ from grpc_reflection.v1alpha import reflection
 
 from outrider import health
 from outrider.channel import SERVER_OPTIONS
-from outrider.interceptor import Guard, GuardInterceptor
+from outrider.guard import Guard
+from outrider.interceptor import GuardInterceptor
 
 log = logging.getLogger(__name__)
 _PLACES = {health.WATCH: 256, f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": 64}
@@ -53,9 +54,9 @@ class Server:
 
     def __post_init__(self) -> None:
         self.grpc_server = grpc.aio.server(
-            interceptors=[GuardInterceptor(Guard(self.peers, _PLACES))],
+            interceptors=[GuardInterceptor(Guard(self.peers, _PLACES, self.max_streams))],
             options=SERVER_OPTIONS,
-            maximum_concurrent_rpcs=self.max_streams,
+            maximum_concurrent_rpcs=self.max_streams + sum(_PLACES.values()),
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc_server)
         names = [*self.services, health.NAME, reflection.SERVICE_NAME]

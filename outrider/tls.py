@@ -150,6 +150,9 @@ class TlsFiles:
         except ConfigError as error:
             log.error("%s; the certificate that was read before stays in use", error)
             return
+        except Exception:  # whatever the files hold, those that ask for a certificate must live
+            log.exception("the certificate that was read before stays in use")
+            return
         if material != self._material:
             self._material = replace(material, version=self._material.version + 1)
             log.info("new certificates were read from %s", ", ".join(path for _, path in self._paths.named()))

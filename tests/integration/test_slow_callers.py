@@ -13,7 +13,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
-from outrider import channel, health
+from outrider import channel, health, interceptor
 from outrider import requests as incoming
 from outrider import server as serving
 from outrider.cli.ports import free_port
@@ -153,10 +153,12 @@ async def test_reflection_and_watching_that_say_nothing_are_let_go(monkeypatch: 
 async def test_a_drain_does_not_wait_for_who_only_watches() -> None:
     async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
         server.drain_s = 600.0
+        await server.set_serving(True)
         watching = HealthStub(opened).Watch(HealthCheckRequest())
-        await watching.read()
+        assert (await watching.read()).status == HealthCheckResponse.SERVING
         async with asyncio.timeout(30):
             await server.drain()
+        assert (await watching.read()).status == HealthCheckResponse.NOT_SERVING, "it hears of the drain"
         assert await watching.code() is grpc.StatusCode.OK
 
 
@@ -192,3 +194,32 @@ async def test_connections_end_and_calls_do_not(monkeypatch: pytest.MonkeyPatch)
                 peers.add((await call).info.model_id)
                 await stream.write(target_pb2.VerifyRequest())
                 await stream.read()
+
+
+async def test_those_that_only_watch_leave_all_the_places_to_others() -> None:
+    """As many as are let in, beside as many calls as the server takes."""
+    most = serving._PLACES[health.WATCH]
+    assert most > PLACES
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        watched = [HealthStub(opened).Watch(HealthCheckRequest()) for _ in range(most)]
+        for each in watched:
+            await each.read()
+        stub: Any = target_pb2_grpc.TargetServiceStub(opened)
+        streams = [stub.Verify() for _ in range(PLACES)]
+        for stream in streams:
+            await stream.write(target_pb2.VerifyRequest())
+            await stream.read()
+        assert await stub.Verify().code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        streams[0].cancel()
+        await asks(opened)
+
+
+async def test_a_reflection_that_goes_quiet_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drain would wait for it."""
+    monkeypatch.setattr(interceptor, "_QUIET_S", 0.3)
+    async with served() as server, grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as opened:
+        asking = ServerReflectionStub(opened).ServerReflectionInfo()
+        for _ in range(2):
+            await asking.write(ServerReflectionRequest(list_services=""))
+            await asking.read()
+        assert await asking.code() is grpc.StatusCode.OK

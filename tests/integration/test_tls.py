@@ -1,5 +1,6 @@
 """Mutual TLS between real processes: who gets in, who does not, and certificates that change while answers run."""
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -230,4 +231,28 @@ async def test_a_server_whose_certificate_has_ended_is_named_as_that(tmp_path: P
     error = await refused(Client(f"127.0.0.1:{server.port}", tls=mine, tls_name="localhost", patience_s=0.5))
     assert isinstance(error, Unavailable)
     assert "shows a certificate that has expired" in error.message
+    await server.drain()
+
+
+def is_resumed(port: int, mine: TlsPaths) -> bool:
+    """Whether a second connection can go on where the first one stopped, without a certificate."""
+    context = ssl.create_default_context(cafile=mine.ca)
+    context.load_cert_chain(mine.cert, mine.key)
+    context.set_alpn_protocols(["h2"])
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # its tickets come with the greeting
+    session = None
+    for _ in range(2):
+        plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+        with plain, context.wrap_socket(plain, server_hostname="localhost", session=session) as made:
+            session, reused = made.session, bool(made.session_reused)
+    return reused
+
+
+async def test_a_ticket_lets_nobody_in(tmp_path: Path) -> None:
+    """It would outlive the certificate that it was given for."""
+    authority = Authority.new()
+    files = TlsFiles(authority.write(tmp_path, "localhost"))
+    server = Server("127.0.0.1:0", [], drain_s=0.0, credentials=server_credentials(files, need_certificate=True))
+    await server.start()
+    assert not await asyncio.to_thread(is_resumed, server.port, authority.write(tmp_path / "client", "somebody"))
     await server.drain()

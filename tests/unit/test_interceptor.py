@@ -10,9 +10,10 @@ import pytest
 
 from outrider import interceptor
 from outrider import requests as incoming
-from outrider.errors import InvalidArgument, ResourceExhausted
+from outrider.errors import InvalidArgument
+from outrider.guard import Guard
 from outrider.instruments import Histogram
-from outrider.interceptor import Guard, GuardInterceptor
+from outrider.interceptor import GuardInterceptor
 from outrider.v1.orchestrator_pb2 import GetInfoRequest
 
 NOTHING_ODD = GetInfoRequest()
@@ -30,6 +31,10 @@ class Context:
     """Records the status that a handler's call was ended with."""
 
     status: Any = None
+    preset: Any = None
+
+    async def abort(self, code: Any, details: str) -> None:
+        raise Aborted
 
     async def abort_with_status(self, status: Any) -> None:
         self.status = status
@@ -39,7 +44,7 @@ class Context:
         return {"x509_subject_alternative_name": [b"outrider-draft", b"spiffe://cluster/draft"]}
 
     def code(self) -> Any:
-        return self.status.code if self.status is not None else None
+        return self.status.code if self.status is not None else self.preset
 
 
 class Details:
@@ -177,11 +182,12 @@ async def test_only_peers_may_call(streams: bool) -> None:
         assert let_in.status.code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_method_with_places_is_refused_when_all_are_taken_and_free_again_after() -> None:
-    guard = Guard(places={"/a/Watch": 2})
-    for method in ("/a/Watch", "/a/Watch", "/a/Check", "/a/Check", "/a/Check"):
-        guard.enter(Context(), method)
-    with pytest.raises(ResourceExhausted, match="a/Watch is called 2 times at once"):
-        guard.enter(Context(), "/a/Watch")
-    guard.leave("/a/Watch")
-    guard.enter(Context(), "/a/Watch")
+async def test_only_what_is_left_out_on_purpose_is_unimplemented(caplog: pytest.LogCaptureFixture) -> None:
+    """gRPC's generated servicers set the code first; anything else is a fault of ours."""
+    for code, expected in ((grpc.StatusCode.UNIMPLEMENTED, "unserved"), (None, "logged")):
+        context = Context()
+        context.preset = code
+        with pytest.raises(Aborted):
+            await call(NotImplementedError("somewhere deep"), False, context)
+        assert (context.status is None) == (expected == "unserved")
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]

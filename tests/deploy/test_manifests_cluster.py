@@ -84,6 +84,27 @@ def test_autoscaling_asks_for_its_own_namespace_and_certificates_have_its_name(n
         assert named(objects, "Certificate", name)["spec"]["dnsNames"] == [name + place for place in places]
 
 
+_OWN = """patches:
+  - target: {kind: ScaledObject, name: outrider-target}
+    patch: |-
+      - op: add
+        path: /spec/triggers/-
+        value: {type: prometheus, metadata: {serverAddress: http://p, query: 'sum(foo{job="x"})', threshold: "1"}}
+  - target: {kind: Certificate, name: outrider-orchestrator}
+    patch: |-
+      - {op: add, path: /spec/dnsNames/-, value: llm.example.com}
+"""
+
+
+def test_what_an_overlay_appends_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    _elsewhere("gpu", tmp_path, "outrider-next")
+    file = tmp_path / "kustomization.yaml"
+    file.write_text(file.read_text().replace("patches:\n", _OWN, 1))
+    objects = tuple(yaml.safe_load_all(kustomize(tmp_path)))
+    assert 'sum(foo{job="x"})' in _queries(objects)
+    assert named(objects, "Certificate", "outrider-orchestrator")["spec"]["dnsNames"][-1] == "llm.example.com"
+
+
 def _patched(folder: Path, word: str) -> tuple[Object, ...]:
     """The overlay for GPUs with the one patch of the page of installing that has this word."""
     text = (ROOT / "docs" / "kubernetes" / "install.md").read_text()

@@ -12,6 +12,8 @@ _CURIOUS = 1.06
 _STOP, _START, _CHANGE, _VENTURE = 1.01, 1.05, 1.03, 1.1
 """Gains for which it stops speculating, starts it, goes from one kind or length to another, and starts what several
 answers never tried."""
+_APART = 1.1
+"""Gain for which one of several answers takes another length than the others: equal blocks share their passes."""
 
 
 def _looking_ahead(terms: Terms, start: Option, also: set[int]) -> list[Option]:
@@ -96,4 +98,4 @@ def best_length(terms: Terms, way: Way) -> Option:
         best = max(options.values(), key=lambda option: option.rate)
     if alone.rate > _STOP * best.rate:
         return alone
-    return best if best.rate > _CHANGE * options[k].rate else options[k]
+    return best if best.rate > _APART * options[k].rate else options[k]

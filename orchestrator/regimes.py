@@ -18,6 +18,8 @@ _PROVEN = 128.0
 """Tokens that a way must last to be no failure."""
 _PAUSE, _LONGEST_PAUSE = 64.0, 1024.0
 """Tokens before speculation that failed at a load is tried again; twice as long each time."""
+_SURE = 1.25
+"""Expected gain over the target alone for which it need not wait so long: it knows by now what made it fail."""
 
 
 class Regimes:
@@ -38,13 +40,15 @@ class Regimes:
         """Whether the regime should be weighed again."""
         return now - self._reviewed >= _REVIEW
 
-    def review(self, sessions: int, way: Way, now: float) -> None:
-        """What is best was weighed. A new way is given the time to show itself, but not to go on losing; one that
-        failed is not tried again soon."""
+    def review(self, sessions: int, way: Way, gain: float, now: float) -> None:
+        """What is best was weighed, and is expected to make ``gain`` times the target alone. A new way is given the
+        time to show itself, but not to go on losing; one that failed is not tried again soon, unless what it has shown
+        says that it would gain much."""
         self._reviewed = now
         load, present = load_of(sessions), self.way(sessions)[0]
         early = now - self._changed < _SETTLE + self.run_tokens + _REVIEW
-        paused = now < self._pauses.get((load, way[0]), (_PAUSE, now))[1]
+        sure = present == PLAIN and gain > _SURE
+        paused = not sure and now < self._pauses.get((load, way[0]), (_PAUSE, now))[1]
         if way[0] not in (PLAIN, present) and (early or paused):
             return
         if way[0] != present:

@@ -193,7 +193,8 @@ class Controller:
         if regimes.due(pool.now):
             average = self._beliefs.terms(self._situation, self._emitted, own=False)
             best = best_way(average, regimes.way(sessions))
-            regimes.review(sessions, (best.kind, best.draft_tokens), pool.now)
+            gain = best.rate / plain(average).rate
+            regimes.review(sessions, (best.kind, best.draft_tokens), gain, pool.now)
         return best_length(terms, regimes.way(sessions))
 
     def _begin(self) -> Plan:

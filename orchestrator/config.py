@@ -114,8 +114,6 @@ class OrchestratorConfig(SafeConfig):
             raise ConfigError(
                 "OUTRIDER_TLS_PEERS cannot be set with OUTRIDER_TLS_CLIENTS=any: nobody is asked for a name"
             )
-        for name in ("tls_target_name", "tls_draft_name"):
-            if getattr(self, name) and not self.tls_ca:
+        for name, default in (("tls_target_name", ""), ("tls_draft_name", ""), ("tls_clients", "certificate")):
+            if getattr(self, name) != default and not self.tls_ca:
                 raise needs_ca(name, getattr(self, name))
-        if self.tls_clients != "certificate" and not self.tls_ca:
-            raise needs_ca("tls_clients", self.tls_clients)

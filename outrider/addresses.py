@@ -16,19 +16,18 @@ def parse_host_port(text: str) -> tuple[str, int]:
 
 def parse_optional(text: str) -> str:
     """An address host:port to listen on, or nothing, as it is. Raises ValueError."""
-    if text:
-        try:
-            parse_host_port(text)
-        except ValueError as error:
-            raise ValueError(f"{error}, or empty") from None
-    return text
+    return _checked(text, bool(text), "empty")
 
 
 def parse_listener(text: str) -> str:
     """An address host:port or unix:path to listen on, as it is. Raises ValueError."""
-    if not re.fullmatch(r"unix:.+", text):
-        try:
+    return _checked(text, not re.fullmatch(r"unix:.+", text), "unix:path")
+
+
+def _checked(text: str, is_host_port: bool, otherwise: str) -> str:
+    try:
+        if is_host_port:
             parse_host_port(text)
-        except ValueError as error:
-            raise ValueError(f"{error}, or unix:path") from None
+    except ValueError as error:
+        raise ValueError(f"{error}, or {otherwise}") from None
     return text

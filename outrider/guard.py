@@ -25,7 +25,7 @@ class Guard:
     def enter(self, context: Any, method: str) -> None:
         """A call begins; ``leave`` ends it. Raises PermissionDenied and ResourceExhausted."""
         check_peer(context, self.peers)
-        of = method if method in self.places else _OTHERS
+        of = self._counted_as(method)
         most = self.places.get(method, self.most)
         if most is not None and self._running[of] >= most:
             raise ResourceExhausted(f"{most} calls {f'of {of[1:]} ' if of else ''}are running already, and no more may")
@@ -33,4 +33,7 @@ class Guard:
 
     def leave(self, method: str) -> None:
         """It has ended."""
-        self._running[method if method in self.places else _OTHERS] -= 1
+        self._running[self._counted_as(method)] -= 1
+
+    def _counted_as(self, method: str) -> str:
+        return method if method in self.places else _OTHERS

@@ -17,7 +17,7 @@ NAME = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 WATCH = f"/{NAME}/Watch"
 
 
-class Checks(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+class Checks(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpcio-health-checking has no types
     """Owner of which services serve; answers Check, and nothing that lasts."""
 
     def __init__(self) -> None:

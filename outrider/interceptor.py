@@ -13,8 +13,7 @@ from typing import Any
 
 import grpc
 
-from outrider import requests as messages
-from outrider import semconv
+from outrider import incoming, semconv
 from outrider.errors import OutriderError
 from outrider.guard import Guard
 from outrider.instruments import Histogram
@@ -103,17 +102,17 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         else:
             guarded = self._unary(handler.unary_unary, details.method)
             factory = grpc.stream_unary_rpc_method_handler
-        return factory(guarded, messages.reading(handler.request_deserializer), handler.response_serializer)
+        return factory(guarded, incoming.reading(handler.request_deserializer), handler.response_serializer)
 
     def _of_each(self, behavior: Any, method: str) -> Callable[[Any, Any], AsyncIterator[Any]]:
         quiet_s = _QUIET_S if method in self._guard.places else None
-        return lambda requests, context: behavior(messages.each(requests, quiet_s), context)
+        return lambda requests, context: behavior(incoming.each(requests, quiet_s), context)
 
     def _unary(self, behavior: Any, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
         async def guarded(requests: Any, context: Any) -> Any:
             async with _Call(self._guard, context, method) as call:
                 call.enter()
-                request = await messages.only(requests)
+                request = await incoming.only(requests)
                 refuse_unknown_fields(request)
                 return await behavior(request, context)
 
@@ -134,7 +133,7 @@ def _of_first(behavior: Any) -> Callable[[Any, Any], AsyncIterator[Any]]:
     """A handler of one request as a handler of a stream of them."""
 
     async def answer(requests: Any, context: Any) -> AsyncIterator[Any]:
-        async with contextlib.aclosing(behavior(await messages.only(requests), context)) as responses:
+        async with contextlib.aclosing(behavior(await incoming.only(requests), context)) as responses:
             async for response in responses:
                 yield response
 

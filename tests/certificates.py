@@ -1,6 +1,7 @@
 """Certificates of a small authority, as files that a process reads and a test replaces."""
 
 import os
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,6 +47,11 @@ class Authority:
         for name in files:
             os.replace(folder / f"{name}.new", folder / name)
         return TlsPaths(*(str(folder / name) for name in files))
+
+
+def slow_clock() -> float:
+    """Seconds since 1970 for who believes in its certificate of the last hour, so that others must refuse it."""
+    return time.time() - 3000
 
 
 def variables(paths: TlsPaths) -> dict[str, str]:

@@ -7,7 +7,6 @@ know what is right.
 import argparse
 import asyncio
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ from outrider.channel import CLIENT_OPTIONS
 from outrider.credentials import PLAIN, Dialer
 from outrider.tls import TlsFiles
 from outrider.v1 import draft_pb2, draft_pb2_grpc, orchestrator_pb2, orchestrator_pb2_grpc, target_pb2, target_pb2_grpc
+from tests.certificates import slow_clock
 from tests.e2e.asking import tls_in
 
 _PATIENCE_S = 4.0
-_SLOW_S = 3000.0
-"""By so much the clock is slow, so that a certificate of the last hour is shown: others must refuse it."""
 
 
 async def _call(channel: grpc.aio.Channel, role: str, metadata: Any) -> None:
@@ -39,9 +37,7 @@ async def _call(channel: grpc.aio.Channel, role: str, metadata: Any) -> None:
 
 async def call(address: str, role: str, folder: Path | None, key: str) -> str:
     """The code of a call that only asks for facts."""
-    dialer = PLAIN
-    if folder:
-        dialer = Dialer(TlsFiles(tls_in(folder), clock=lambda: time.time() - _SLOW_S), f"outrider-{role}")
+    dialer = Dialer(TlsFiles(tls_in(folder), clock=slow_clock), f"outrider-{role}") if folder else PLAIN
     metadata = (("authorization", f"Bearer {key}"),) if key else ()
     async with dialer.open(address, CLIENT_OPTIONS) as channel:
         try:

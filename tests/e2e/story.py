@@ -2,7 +2,6 @@
 
 import sys
 import time
-from functools import partial
 from typing import Any
 
 from tests.e2e.cluster import Cluster
@@ -27,7 +26,7 @@ async def serves(cluster: Cluster, visitors: Visitors, component: str) -> None:
         value = await knock(visitors.prometheus, f"{pod.spot.ip}:9464", "--metric", _SERVED)
         return value not in ("", "CLOSED") and float(value) > 0
 
-    await until(partial(some), f"{pod.spot.name} serves rounds", _SOON_S)
+    await until(some, f"{pod.spot.name} serves rounds", _SOON_S)
     say(f"{pod.spot.name} serves rounds")
 
 

@@ -13,8 +13,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
-from outrider import channel, health, interceptor
-from outrider import requests as incoming
+from outrider import channel, health, incoming, interceptor
 from outrider import server as serving
 from outrider.cli.ports import free_port
 from outrider.credentials import Dialer, server_credentials

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +26,7 @@ from outrider.tls import TlsFiles
 from outrider.v1 import orchestrator_pb2 as pb
 from outrider.v1 import target_pb2, target_pb2_grpc
 from outrider.v1.orchestrator_pb2_grpc import OrchestratorServiceStub
-from tests.certificates import Authority, variables
+from tests.certificates import Authority, slow_clock, variables
 from tests.integration.processes import Service, free_address, health, running
 from tests.stack import make_request
 from tests.waiting import until
@@ -96,11 +95,6 @@ async def secured(folder: Path, model: str, **orchestrator: str) -> AsyncIterato
 
 
 ASK = Ask(token_ids=(1, 2, 3), max_new_tokens=60, sampling=SamplingParams(0.8), seed=1, ignore_eos=True, draft_tokens=4)
-
-
-def slow_clock() -> float:
-    """The clock of who believes in its expired certificate."""
-    return time.time() - 3000
 
 
 async def drafts_are_in_use(client: Client) -> None:

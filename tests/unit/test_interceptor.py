@@ -8,8 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from outrider import interceptor
-from outrider import requests as incoming
+from outrider import incoming, interceptor
 from outrider.errors import InvalidArgument
 from outrider.guard import Guard
 from outrider.instruments import Histogram

@@ -126,15 +126,30 @@ def _prepared(terms: Terms, k: int, likeliest: list[tuple[float, int]], verdict:
     return Option(Drafter.MODEL, k, tokens, seconds, spread(likeliest, k), covered, hits)
 
 
-def copied(terms: Terms, acceptance: tuple[float, ...], lost_s: float = 0.0) -> Option:
+def copied(terms: Terms, acceptance: tuple[float, ...], each: int = 1, lost_s: float = 0.0) -> Option:
     """The best block of the n-gram drafter, which costs no time; ``acceptance`` is its own, of all that it offers.
-    ``lost_s`` pass before it can be looked at."""
+
+    One answer copies where the others, whose passes hold ``each`` of their rows, do as before: their passes wait for
+    its rows and for its return, which is part of its price. ``lost_s`` pass before it can be looked at.
+    """
 
     def of(k: int) -> Option:
-        seconds = lost_s + terms.seconds((Drafter.NGRAM, False), k)
+        seconds = lost_s + _copying_s(terms, k, each)
         return Option(Drafter.NGRAM, k, expected_tokens(acceptance, k), seconds)
 
     return max(map(of, lengths(len(acceptance))), key=lambda option: option.rate)
+
+
+def _copying_s(terms: Terms, k: int, each: int) -> float:
+    """Seconds of the verdict on a copy, and of what the others wait for it."""
+    costs, pool = terms.costs, terms.pool
+
+    def formula(sessions: int) -> float:
+        return costs.rtt_target_s + costs.target_s((sessions - 1) * each + 1 + k)
+
+    own = pool.rounds.seconds((Drafter.NGRAM, False), k, costs.sessions, formula, pool.now)
+    delay = formula(costs.sessions) - costs.target_s(costs.sessions * each)
+    return own + (costs.sessions - 1) * max(0.0, delay)
 
 
 def explain(terms: Terms, alone: Option, chosen: Option) -> Estimates:

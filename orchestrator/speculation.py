@@ -208,7 +208,7 @@ class Controller:
     def _copy(self, terms: Terms) -> Option | None:
         """A copy from the text, where one is offered that beats what would be done else."""
         acceptance = self._copy_acceptance(self._situation)
-        best = copied(terms, acceptance) if acceptance else None
+        best = copied(terms, acceptance, each=1 + self._base.draft_tokens) if acceptance else None
         return best if best and best.rate > _COPY_GAIN * self._base.rate else None
 
     def _copy_acceptance(self, situation: Situation) -> tuple[float, ...]:
@@ -234,6 +234,7 @@ class Controller:
         return serial(terms, 1) if shy else self._base
 
     def _run_length(self) -> int:
-        """Plain rounds to go on with; few where copies were good just now, so that the next is not missed."""
+        """Plain rounds to go on with; few where copies were good just now, so that the next is not missed. Where others
+        would wait each time until it comes back, it is better to break a run off."""
         lately = self._emitted - self._copied_at < _COPIED_LATELY
-        return _SHORT_RUN if lately else self._max_run
+        return _SHORT_RUN if lately and self._situation.sessions == 1 else self._max_run

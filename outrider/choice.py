@@ -10,16 +10,23 @@ sampling and an empty block are this one path. It does not know models, caches o
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from outrider.errors import NonFiniteLogits
-from outrider.noise import gumbel, uniforms
+from outrider.noise import Doubles, Draws, draws, gumbel
 from outrider.sampling import SamplingParams
 
 _NUCLEUS_GUESS = 1024
 _ROUNDING = 1e-9
 _DROPPED = float("-inf")
+
+Longs = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.floating[Any]]
+"""Processed logits, on the host: a row costs less there than the launches of a dozen kernels."""
 
 Context = Sequence[int]
 """Tokens before the one to choose, the block's own earlier tokens included."""
@@ -74,16 +81,38 @@ def _greedy(logits: torch.Tensor, position: int) -> int:
     return token
 
 
-def _perturbed_argmax(scores: torch.Tensor, draws: torch.Tensor) -> int:
+def _able(scores: Scores, drawn: Draws, bound: float) -> Longs:
+    """Indices of all that could reach ``bound`` with the largest of the noise, and hardly any more."""
+    least = scores.dtype.type(bound - float(gumbel(drawn.max(keepdims=True))[0]) - _ROUNDING)
+    return np.flatnonzero(scores >= np.nextafter(least, scores.dtype.type(_DROPPED)))
+
+
+def _perturbed_argmax(scores: Scores, drawn: Draws) -> int:
     """Index of the largest score + Gumbel noise, with the logarithms taken only where they can matter.
 
     The likeliest token is a lower bound for the winner, and no token gets more noise than the largest draw
     gives; whatever cannot reach the bound even so is left out. The answer is that of the full computation.
     """
     likeliest = int(scores.argmax())
-    bound = scores[likeliest] + gumbel(draws[likeliest])
-    able = (scores + gumbel(draws.max()) >= bound - _ROUNDING).nonzero().squeeze(1)
-    return int(able[(scores[able] + gumbel(draws[able])).argmax()])
+    able = _able(scores, drawn, float(_perturbed(scores, drawn, np.array([likeliest]))[0]))
+    return int(able[_perturbed(scores, drawn, able).argmax()])
+
+
+def _perturbed(scores: Scores, drawn: Draws, places: Longs) -> Doubles:
+    """Score + Gumbel noise at some places."""
+    return scores[places].astype(np.float64) + gumbel(drawn[places])
+
+
+def _processed(logits: torch.Tensor, context: Context, params: SamplingParams) -> tuple[Longs, Scores]:
+    """The tokens that the processors leave, and their scores."""
+    for process in PROCESSORS:
+        logits = process(logits, context, params)
+    scores: Scores = logits.numpy(force=True)
+    kept = scores > _DROPPED
+    if kept.all():  # no list of survivors, which costs more than all the rest
+        return np.arange(len(scores)), scores
+    survivors = np.flatnonzero(kept)
+    return survivors, scores[survivors]
 
 
 def choose(logits: torch.Tensor, context: Context, params: SamplingParams, position: int) -> int:
@@ -91,25 +120,27 @@ def choose(logits: torch.Tensor, context: Context, params: SamplingParams, posit
     best = _greedy(logits, position)
     if params.temperature == 0:
         return best
-    for process in PROCESSORS:
-        logits = process(logits, context, params)
-    survivors = (logits > _DROPPED).nonzero().squeeze(1)
-    return int(survivors[_perturbed_argmax(logits[survivors].double(), uniforms(params.seed, position, survivors))])
+    survivors, scores = _processed(logits, context, params)
+    return int(survivors[_perturbed_argmax(scores, draws(params.seed, position, survivors))])
 
 
-def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
+def _largest(scores: Scores, count: int) -> Longs:
     """Indices of the ``count`` largest scores, largest first, the lowest index first of equal ones."""
-    least = torch.topk(scores, min(count, scores.shape[0])).values[-1]
-    able = (scores >= least).nonzero().squeeze(1)
-    return able[torch.sort(scores[able], descending=True, stable=True).indices[:count]]
+    able = np.flatnonzero(scores >= _least_of(scores, count))
+    return able[np.argsort(-scores[able], kind="stable")[:count]]
 
 
-def _perturbed_largest(scores: torch.Tensor, draws: torch.Tensor, count: int) -> torch.Tensor:
+def _least_of(scores: Scores, count: int) -> float:
+    """The smallest of the ``count`` largest."""
+    count = min(count, len(scores))
+    return float(np.partition(scores, -count)[-count])
+
+
+def _perturbed_largest(scores: Scores, drawn: Draws, count: int) -> Longs:
     """Indices of the ``count`` largest scores + Gumbel noise, pruned as in ``_perturbed_argmax``."""
-    likeliest = torch.topk(scores.float(), min(count, scores.shape[0])).indices  # any so many give a bound
-    bound = (scores[likeliest] + gumbel(draws[likeliest])).min()
-    able = (scores + gumbel(draws.max()) >= bound - _ROUNDING).nonzero().squeeze(1)
-    return able[_largest(scores[able] + gumbel(draws[able]), count)]
+    likeliest = _largest(scores, count)  # any so many give a bound
+    able = _able(scores, drawn, float(_perturbed(scores, drawn, likeliest).min()))
+    return able[_largest(_perturbed(scores, drawn, able), count)]
 
 
 def candidates(
@@ -122,13 +153,11 @@ def candidates(
     """
     _greedy(logits, position)
     if params.temperature == 0:
-        best = _largest(logits, count)
-        return tuple(best[logits[best] > _DROPPED].tolist())
-    for process in PROCESSORS:
-        logits = process(logits, context, params)
-    survivors = (logits > _DROPPED).nonzero().squeeze(1)
-    draws = uniforms(params.seed, position, survivors)
-    return tuple(survivors[_perturbed_largest(logits[survivors].double(), draws, count)].tolist())
+        greedy: Scores = logits.numpy(force=True)
+        best = _largest(greedy, count)
+        return tuple(best[greedy[best] > _DROPPED].tolist())
+    survivors, scores = _processed(logits, context, params)
+    return tuple(survivors[_perturbed_largest(scores, draws(params.seed, position, survivors), count)].tolist())
 
 
 def log_probability(logits: torch.Tensor, token: int) -> float:

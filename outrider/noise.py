@@ -1,20 +1,20 @@
 """Counter-based random numbers from integer arithmetic: a function of (seed, position, token), no state.
 
 The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): token i of a position takes the i-th value
-of the stream that (seed, position) selects. Integers wrap modulo 2**64 on every device, so the uniforms have
-the same bits on CPU and GPU and in every torch version; a golden-vector test pins them.
+of the stream that (seed, position) selects. Integers wrap modulo 2**64 on every machine, so the draws have
+the same bits everywhere; a golden-vector test pins them. They are made on the host, whatever the model runs on.
 """
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from outrider.hashing import GOLDEN, MASK64, MIX_1, MIX_2, mix64
 
-_UNIFORM_BITS = 52
+Draws = npt.NDArray[np.uint64]
+"""52 random bits each."""
+Doubles = npt.NDArray[np.float64]
 
-
-def _signed(value: int) -> int:
-    """The int64 with the bits of a uint64."""
-    return value - (1 << 64) if value >> 63 else value
+_BITS = 52
 
 
 def stream_key(seed: int, position: int) -> int:
@@ -22,23 +22,25 @@ def stream_key(seed: int, position: int) -> int:
     return mix64(mix64(seed + GOLDEN) + (position + 1) * GOLDEN)
 
 
-def _shift_right(bits: torch.Tensor, by: int) -> torch.Tensor:
-    """Logical right shift of int64."""
-    return (bits >> by).bitwise_and_((1 << (64 - by)) - 1)
+def draws(seed: int, position: int, tokens: npt.NDArray[np.int64]) -> Draws:
+    """52-bit integers for tokens [n] at an absolute position."""
+    bits = tokens.view(np.uint64) * np.uint64(GOLDEN)
+    bits += np.uint64((stream_key(seed, position) + GOLDEN) & MASK64)
+    bits ^= bits >> np.uint64(30)
+    bits *= np.uint64(MIX_1)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(MIX_2)
+    bits ^= bits >> np.uint64(31)
+    bits >>= np.uint64(64 - _BITS)
+    return bits
 
 
-def uniforms(seed: int, position: int, tokens: torch.Tensor) -> torch.Tensor:
-    """Uniforms in (0, 1) for tokens (int64 [n]) at an absolute position; float64 [n], never 0 or 1."""
-    bits = tokens * _signed(GOLDEN)
-    bits += _signed((stream_key(seed, position) + GOLDEN) & MASK64)
-    bits ^= _shift_right(bits, 30)
-    bits *= _signed(MIX_1)
-    bits ^= _shift_right(bits, 27)
-    bits *= _signed(MIX_2)
-    bits ^= _shift_right(bits, 31)
-    return _shift_right(bits, 64 - _UNIFORM_BITS).to(torch.float64).add_(0.5).mul_(2.0**-_UNIFORM_BITS)
+def uniforms(drawn: Draws) -> Doubles:
+    """Uniforms in (0, 1), never 0 or 1: (draw + 1/2) / 2**52."""
+    return (drawn.astype(np.float64) + 0.5) * 2.0**-_BITS
 
 
-def gumbel(draws: torch.Tensor) -> torch.Tensor:
-    """Standard Gumbel noise from uniforms, by inversion; float64, the shape of ``draws``."""
-    return -torch.log(-torch.log(draws))
+def gumbel(drawn: Draws) -> Doubles:
+    """Standard Gumbel noise by inversion; the larger the draw, the larger the noise."""
+    noise: Doubles = -np.log(-np.log(uniforms(drawn)))
+    return noise

@@ -18,6 +18,7 @@ from outrider.hashing import GOLDEN
 from outrider.inference.kv_store import BLOCK_SIZE
 from outrider.inference.memory import choose_kv_bytes
 from outrider.inference.packed import PADDING, PackedPass
+from outrider.inference.punctual import Punctual
 from outrider.inference.synthetic_choices import RANKS, Bits, Choices, mixed, words
 from outrider.pass_times import PassTimes
 from outrider.replica_config import DraftConfig, ReplicaConfig
@@ -47,6 +48,7 @@ class SyntheticRunner:
         self.row_multiple = 1
         self._choices = choices
         self._times = times
+        self._punctual = Punctual()
         self._cache = np.zeros((num_blocks, BLOCK_SIZE), np.uint64)
         self._width = int(choices.words.max()) + 1
         self._levels = torch.arange(RANKS, 0, -1) * _GAP
@@ -61,7 +63,7 @@ class SyntheticRunner:
         ready = time.perf_counter() + self._times.seconds(plan.rows)
         self._write(plan)
         logits = self._logits(self._contexts(plan))
-        time.sleep(max(0.0, ready - time.perf_counter()))
+        self._punctual.wait(ready)
         return logits
 
     def _write(self, plan: PackedPass) -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from outrider.choice import PROCESSORS, _perturbed_argmax, candidates, choose, log_probability, verify
 from outrider.errors import NonFiniteLogits
-from outrider.noise import gumbel, uniforms
+from outrider.noise import draws, gumbel
 from outrider.sampling import SamplingParams
 from tests.unit.chi_square import chi_square_p
 
@@ -89,18 +90,18 @@ def long_tailed(kind: str, generator: torch.Generator) -> torch.Tensor:
 @pytest.mark.parametrize("kind", ["peaked", "flat", "heavy"])
 def test_pruning_never_changes_the_perturbed_argmax(kind: str) -> None:
     """The pruned search gives exactly the argmax over all 49152 perturbed scores, for 60 seeds."""
-    scores = long_tailed(kind, torch.Generator().manual_seed(5)).double()
+    scores = long_tailed(kind, torch.Generator().manual_seed(5)).numpy()
     for seed in range(60):
-        draws = uniforms(seed, 17, torch.arange(49152))
-        assert _perturbed_argmax(scores, draws) == int((scores + gumbel(draws)).argmax())
+        drawn = draws(seed, 17, np.arange(49152))
+        assert _perturbed_argmax(scores, drawn) == int((scores.astype(np.float64) + gumbel(drawn)).argmax())
 
 
 @given(scores=st.lists(st.sampled_from([-3.0, 0.0, 0.5, 8.0]), min_size=1, max_size=30), seed=st.integers(0, 2**64 - 1))
 @settings(max_examples=300)
 def test_pruning_is_exact_for_ties_and_tiny_vocabularies(scores: list[float], seed: int) -> None:
-    wide = torch.tensor(scores, dtype=torch.float64)
-    draws = uniforms(seed, 0, torch.arange(len(scores)))
-    assert _perturbed_argmax(wide, draws) == int((wide + gumbel(draws)).argmax())
+    row = np.array(scores, np.float32)
+    drawn = draws(seed, 0, np.arange(len(scores)))
+    assert _perturbed_argmax(row, drawn) == int((row.astype(np.float64) + gumbel(drawn)).argmax())
 
 
 @pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.3}, {"min_p": 0.5}, {"top_k": 1, "top_p": 0.1}])
@@ -308,8 +309,8 @@ def ranked(logits: torch.Tensor, params: SamplingParams, position: int) -> list[
     if params.temperature > 0:
         for process in PROCESSORS:
             logits = process(logits, (), params)
-    noise = gumbel(uniforms(params.seed, position, torch.arange(len(logits)))) if params.temperature > 0 else 0.0
-    scores = (logits.double() + noise).tolist()
+    noise = gumbel(draws(params.seed, position, np.arange(len(logits)))) if params.temperature > 0 else 0.0
+    scores = (logits.double().numpy() + noise).tolist()
     return [t for t in sorted(range(len(scores)), key=lambda t: (-scores[t], t)) if scores[t] > -math.inf]
 
 

@@ -18,6 +18,7 @@ from outrider.config import ConfigError, load
 from outrider.errors import IncompatibleReplica
 from outrider.inference.engine import Engine
 from outrider.inference.packed import Segment, pack
+from outrider.inference.punctual import Punctual
 from outrider.inference.synthetic import SyntheticRunner, load_synthetic
 from outrider.inference.synthetic_choices import LEAST_WORDS, RANKS, Choices, mixed, words
 from outrider.pass_times import PassTimes
@@ -191,15 +192,15 @@ def test_speculation_through_two_engines_gives_the_plain_text(acceptance: float)
 
 
 def test_a_pass_takes_at_least_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left of it when the work is done is slept; a pass that is late already does not wait."""
-    slept: list[float] = []
-    clock = iter([10.0, 10.003, 20.0, 20.5])
+    """Until the moment at which it should have ended, by the rows that it has; a pass that is late does not wait."""
+    moments: list[float] = []
+    clock = iter([10.0, 20.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(Punctual, "wait", lambda self, moment: moments.append(moment))
     runner = runner_of(times="1:20,5:40")
     run(runner, context_of(3), [0])
     run(runner, context_of(5), [0])
-    assert slept == pytest.approx([0.030 - 0.003, 0.0])
+    assert moments == pytest.approx([10.030, 20.040])
 
 
 def test_words_are_letters_and_never_special(folder: Path) -> None:

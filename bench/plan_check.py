@@ -28,7 +28,7 @@ from outrider.throughput import even_acceptance, off
 from outrider.tokenizer import Tokenizer
 
 _LONGEST = max(LENGTHS)
-_SIZES = replace(plan.FULL, round_trips_ms=(0, 5, 20), synthetic_rounds=2, synthetic_tokens=448)
+_SIZES = replace(plan.FULL, round_trips_ms={0: 2, 5: 2, 20: 2}, synthetic_tokens=448)
 
 
 def predictions(numbers: Numbers) -> dict[str, float]:

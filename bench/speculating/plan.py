@@ -51,10 +51,11 @@ class Sizes:
     pair: Load
     peers: Load
     misfits: Rounds
-    round_trips_ms: tuple[float, ...]
+    round_trips_ms: Mapping[float, int]
+    """Round trips to the draft, and how many answers of each way: many where a figure is asked for, since an answer of
+    128 tokens may be worth a tenth more or less than the acceptance says."""
     acceptances: tuple[float, ...]
     sessions: Rounds
-    synthetic_rounds: int
     synthetic_tokens: int
 
 
@@ -62,20 +63,18 @@ FULL = Sizes(
     pair=Load({1: 2, 4: 1, 16: 1}, {1: 1, 4: 2, 16: 2}),
     peers=Load({1: 1, 4: 1, 16: 1}, {1: 2, 4: 4, 16: 4}),
     misfits={1: 3, 4: 2},
-    round_trips_ms=(0, 1, 5, 10, 20, 50),
+    round_trips_ms={0: 8, 1: 2, 5: 2, 10: 8, 20: 2, 50: 2},
     acceptances=(0.3, 0.5, 0.65, 0.8, 0.9, 0.95),
     sessions={1: 1, 4: 2, 16: 2, 64: 1},
-    synthetic_rounds=2,
     synthetic_tokens=128,
 )
 QUICK = Sizes(
     pair=Load({1: 1, 4: 1}, {1: 2, 4: 4}),
     peers=Load({1: 1}, {1: 4}),
     misfits={1: 1, 4: 1},
-    round_trips_ms=(0, 10, 50),
+    round_trips_ms={0: 1, 10: 1, 50: 1},
     acceptances=(0.3, 0.8, 0.95),
     sessions={1: 1, 16: 1},
-    synthetic_rounds=1,
     synthetic_tokens=64,
 )
 

@@ -107,12 +107,11 @@ class Bench:
 async def by_round_trip(bench: Bench, target: str, draft: str) -> dict[float, Run]:
     """One point for each round trip to the draft."""
     runs = {}
-    for milliseconds in bench.sizes.round_trips_ms:
+    for milliseconds, count in bench.sizes.round_trips_ms.items():
         say(f"round trip to the draft: {milliseconds:g} ms")
         async with Proxy(draft, Shape(delay_s=milliseconds / 2000)) as proxy:
             address = proxy.address if milliseconds else draft
-            rounds = {1: bench.sizes.synthetic_rounds}
-            runs[milliseconds] = await bench.point(target, address, LENGTHS[2:], rounds)
+            runs[milliseconds] = await bench.point(target, address, LENGTHS[2:], {1: count})
     return runs
 
 

@@ -1,5 +1,7 @@
 """What ways are worth: the shared formulas, no block longer than allowed, no look-ahead that would be far too late."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,18 @@ def test_copies_cost_no_drafting() -> None:
     assert best.tokens == pytest.approx(4.6)
     assert best.seconds == pytest.approx(there.costs.verify_s(4))
     assert copied(there, (0.9,) * 4, lost_s=1.0).seconds == pytest.approx(1.0 + there.costs.verify_s(4))
+
+
+def test_others_wait_for_a_copy_and_for_who_made_it() -> None:
+    """Four answers whose passes take a millisecond a row: each of the other three waits for four rows more, and for a
+    round trip. In the company of blocks of four its rows are no more than those of the others."""
+    alone = terms(sessions=4)
+    costs = replace(alone.costs, target_s=lambda rows: 0.02 + 0.001 * rows)
+    there = replace(alone, costs=costs)
+    own = TRIP_S + costs.target_s(8)
+    assert copied(there, (0.99,) * 4).seconds == pytest.approx(own + 3 * (0.004 + TRIP_S))
+    among_blocks = TRIP_S + costs.target_s(20)
+    assert copied(there, (0.99,) * 4, each=5).seconds == pytest.approx(among_blocks + 3 * TRIP_S)
 
 
 def test_no_more_is_copied_than_is_likely() -> None:

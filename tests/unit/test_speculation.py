@@ -265,6 +265,30 @@ def test_copies_that_are_never_right_cost_little() -> None:
     assert fmean(map(truediv, rates, alone)) >= 0.98
 
 
+def test_copies_among_four_answers_cost_little() -> None:
+    """Right half of the time, each holds up the other three: little is lost to trying them."""
+    there = replace(two_cores(0.0, 4), copies=lambda position: (16, 4, 0.5))
+    rates = []
+    for seed in range(1, 5):
+        pool = PoolEstimates()
+        automatic(there, pool, seed + 50)
+        rates.append(automatic(there, pool, seed).rate(BEGUN) / fixed(there, 0, seed).rate(BEGUN))
+    assert fmean(rates) >= 0.97
+
+
+@pytest.mark.parametrize(("sessions", "run"), [(1, 3), (4, 15)])
+def test_runs_after_a_copy_are_short_where_nobody_waits_for_their_end(sessions: int, run: int) -> None:
+    pool = PoolEstimates()
+    automatic(two_cores(0.0, sessions), pool)
+    controller = Controller(Speculation(), pool)
+    told(controller, controller.decide(Situation(200, sessions=sessions)))
+    offered = Situation(199, sessions=sessions, ngram_tokens=7, ngram_match=16)
+    copy = controller.break_off(offered) or controller.decide(offered)
+    assert copy.drafter is Drafter.NGRAM
+    told(controller, copy)
+    assert controller.decide(Situation(198, sessions=sessions)).run == run
+
+
 def test_a_run_gives_way_to_a_good_copy() -> None:
     """From token 40 on each eighth token begins eight that stand in the prompt; runs of 16 would miss most of them."""
     there = replace(
